@@ -1,0 +1,51 @@
+# Two commands: `make demo` runs the whole job on a simulated log, `make test` runs the tests.
+# Both set themselves up. PYTHON chooses the interpreter of the virtual environment.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+BENCH_READY := $(VENV)/.bench-ready
+
+.PHONY: demo test test-pure bench lint format clean java
+
+test: $(READY) java lint
+	$(BIN)/python -m pytest -q
+
+test-pure: $(READY)
+	$(BIN)/python -m pytest -q -m "not spark"
+
+demo: $(READY) java
+	$(BIN)/python tests/demo.py
+
+bench: $(BENCH_READY) java
+	for file in tests/bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# One clear line if Spark would not start: Java missing, or older than 17.
+java:
+	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
+	  | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1); \
+	[ "$${version:-0}" -ge 17 ] || { echo "ulr needs Java 17 or later, found $${version:-none};" \
+	  "on Debian or Ubuntu: apt-get install openjdk-17-jre-headless (and set JAVA_HOME)" >&2; exit 1; }
+
+$(READY): requirements.lock setup.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "ulr needs Python 3.11 or later; name one: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q -r requirements.lock
+	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+$(BENCH_READY): $(READY) requirements-bench.lock
+	$(BIN)/python -m pip install -q -r requirements.lock -r requirements-bench.lock
+	@touch $(BENCH_READY)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info data .pytest_cache .ruff_cache .hypothesis

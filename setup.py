@@ -1,0 +1,38 @@
+"""Installs the package, the `ulr` command and the default settings.
+
+Ranges here say what is compatible; requirements.lock pins what is tested.
+"""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = (HERE / "ulr" / "__init__.py").read_text().split('__version__ = "')[1].split('"')[0]
+
+setup(
+    name="ulr",
+    version=VERSION,
+    description="Unbiased learning to rank from click logs, on Spark and LightGBM",
+    long_description=(HERE / "README.md").read_text(),
+    long_description_content_type="text/markdown",
+    python_requires=">=3.11",
+    packages=find_packages(include=["ulr", "ulr.*"]),
+    data_files=[("share/ulr/conf", [f"conf/{f.name}" for f in (HERE / "conf").glob("*.yaml")])],
+    install_requires=[
+        "lightgbm>=4.7,<5",
+        "matplotlib>=3.9",
+        "numba>=0.61",
+        "numpy>=2",
+        "pyarrow>=18",
+        "pydantic>=2.9,<3",
+        "pyspark>=4.1,<5",
+        "PyYAML>=6",
+        "rich>=13",
+    ],
+    extras_require={
+        "dev": ["hypothesis>=6", "pytest>=8", "ruff>=0.9"],
+        "bench": ["duckdb>=1", "xgboost>=3"],
+    },
+    entry_points={"console_scripts": ["ulr = ulr.cli:main"]},
+)

@@ -1,0 +1,23 @@
+"""One Spark session for all tests that ask for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ulr.config import load_settings
+from ulr.session import start_session
+
+
+@pytest.fixture(scope="session")
+def spark():
+    changes = ["spark.master=local[2]", "spark.sql.shuffle.partitions=2", "spark.driver.memory=2g"]
+    session = start_session("tests", load_settings(None, changes).spark)
+    yield session
+    session.stop()
+
+
+def pytest_collection_modifyitems(items):
+    """Whatever uses the session needs Spark: the marker follows from the fixture."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)

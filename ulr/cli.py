@@ -1,0 +1,81 @@
+"""The `ulr` command: `ulr STAGE --conf FILE --set section.key=value`.
+
+A stage is a module of `ulr.commands` with SUMMARY, EXAMPLE, `configure(parser)` and
+`run(args, settings)`. It is imported only when asked for, so `ulr --help` needs no Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+
+from ulr import __version__
+from ulr.config import load_settings
+from ulr.errors import UserError
+
+STAGES = ("simulate", "groups", "config")
+
+PIPELINE = "click log -> sessions -> groups -> propensities -> pairs -> LightGBM -> evaluation"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one stage; a user's mistake is one line on stderr and exit code 2 (or 3 for data)."""
+    parser = _parser()
+    args, rest = parser.parse_known_args(argv)
+    if args.stage is None:
+        parser.print_help()
+        return 0
+    module = import_module(f"ulr.commands.{args.stage}")
+    try:
+        args = _stage_parser(args.stage, module).parse_args(rest)
+        module.run(args, load_settings(args.conf, args.set))
+    except UserError as error:
+        print(f"ulr: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("ulr: interrupted; nothing was published", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    stages = "\n".join(
+        f"  {name:<14}{import_module(f'ulr.commands.{name}').SUMMARY}" for name in STAGES
+    )
+    parser = argparse.ArgumentParser(
+        prog="ulr",
+        description=f"Unbiased learning to rank from click logs.\n\n{PIPELINE}",
+        epilog=f"stages:\n{stages}\n\n`ulr STAGE --help` tells more; begin with `ulr simulate`.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+        usage="ulr STAGE [options]",
+    )
+    parser.add_argument("stage", nargs="?", choices=STAGES, metavar="STAGE", help="what to run")
+    parser.add_argument("--version", action="version", version=f"ulr {__version__}")
+    return parser
+
+
+def _stage_parser(stage: str, module: ModuleType) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"ulr {stage}",
+        description=module.SUMMARY,
+        epilog=f"example:\n  {module.EXAMPLE}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.configure(parser)
+    parser.add_argument("--conf", metavar="FILE", help="overlay over base.yaml (default: local)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change one setting, as in groups.partitions=16; may be repeated",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

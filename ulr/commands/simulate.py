@@ -1,0 +1,23 @@
+"""`ulr simulate`: a click log with known truth."""
+
+from __future__ import annotations
+
+import argparse
+
+from ulr.session import start_session
+from ulr.settings import Settings
+from ulr.simulate.log import simulate_log
+
+SUMMARY = "write a click log with known truth, its features and the truth itself"
+EXAMPLE = "ulr simulate --set simulate.days=7 --set simulate.examination.model=continuous"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """No options of its own."""
+
+
+def run(args: argparse.Namespace, settings: Settings) -> None:
+    """Simulate and say what was written."""
+    spark = start_session("simulate", settings.spark)
+    wrote = simulate_log(spark, settings.simulate)
+    print(f"simulated {wrote['pages']:,} pages of {wrote['queries']:,} queries")

@@ -1,0 +1,114 @@
+"""Loading settings: `base.yaml`, then an overlay, then `--set section.key=value`.
+
+Every error is one line that names the key, where it was given, and what would do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from ulr.errors import UserError
+from ulr.settings import Settings
+
+
+def conf_folder() -> Path:
+    """Where base.yaml is: beside the package in a checkout, under the prefix when installed."""
+    beside = Path(__file__).resolve().parent.parent / "conf"
+    return beside if beside.is_dir() else Path(sys.prefix) / "share" / "ulr" / "conf"
+
+
+def load_settings(overlay: str | None, changes: Iterable[str] = ()) -> Settings:
+    """Read base.yaml, the overlay and the changes, in that order of rising precedence."""
+    given: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    base = conf_folder() / "base.yaml"
+    for path in [base, Path(overlay or conf_folder() / "local.yaml")]:
+        _merge(values, _read_yaml(path), str(path), given)
+    for change in changes:
+        _merge(values, _parse_change(change), f"--set {change}", given)
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        raise UserError(_one_line(error, given, str(base))) from None
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text())
+    except OSError as why:
+        raise UserError(f"cannot read settings {path}: {why.strerror}; see --conf") from None
+    except yaml.YAMLError as why:
+        raise UserError(f"{path} is not YAML: {' '.join(str(why).split())}") from None
+    if not isinstance(content or {}, dict):
+        raise UserError(f"{path}: expected sections with keys, found {type(content).__name__}")
+    return content or {}
+
+
+def _parse_change(change: str) -> dict[str, Any]:
+    """`a.b.c=value` as nested sections; Spark's own keys keep their dots."""
+    key, equals, text = change.partition("=")
+    parts = key.split(".", 1) if key.startswith("spark.") else key.split(".")
+    if not equals or len(parts) < 2 or not all(parts):
+        raise UserError(f"--set {change}: expected section.key=value, as in groups.partitions=16")
+    try:
+        value: Any = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise UserError(f"--set {change}: {text!r} is not a YAML value") from None
+    for part in reversed(parts):
+        value = {part: value}
+    return value
+
+
+def _merge(into: dict[str, Any], add: dict[str, Any], origin: str, given: dict[str, str],
+           prefix: str = "") -> None:  # fmt: skip
+    for key, value in add.items():
+        name = f"{prefix}{key}"
+        given[name] = origin
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value, origin, given, f"{name}.")
+        else:
+            into[key] = value
+            _note_children(value, name, origin, given)
+
+
+def _note_children(value: Any, name: str, origin: str, given: dict[str, str]) -> None:
+    if isinstance(value, dict):
+        for key, child in value.items():
+            given[f"{name}.{key}"] = origin
+            _note_children(child, f"{name}.{key}", origin, given)
+
+
+def _one_line(error: ValidationError, given: dict[str, str], base: str) -> str:
+    """The first problem in plain words; pydantic's other lines follow from it or come next time."""
+    problem = error.errors()[0]
+    loc = [str(p) for p in problem["loc"] if not (p == "spark" and len(problem["loc"]) > 2)]
+    key = ".".join(loc)
+    origin = next(
+        (given[".".join(loc[:n])] for n in range(len(loc), 0, -1) if ".".join(loc[:n]) in given),
+        base,
+    )
+    if problem["type"] == "extra_forbidden":
+        allowed = _allowed_keys(loc[:-1])
+        near = difflib.get_close_matches(loc[-1], allowed, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(allowed)}"
+        return f"{origin}: unknown key {key}; {hint}"
+    if problem["type"] == "missing":
+        return f"{origin}: missing key {key}; base.yaml has it, was a section emptied?"
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{origin}: {key} = {problem['input']!r}: {message[0].lower()}{message[1:]}"
+
+
+def _allowed_keys(path: list[str]) -> list[str]:
+    model: Any = Settings
+    for part in path:
+        annotation = model.model_fields[part].annotation if part in model.model_fields else model
+        inner = getattr(annotation, "__args__", (annotation,))[0]
+        model = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else model
+    return list(model.model_fields)

@@ -1,0 +1,122 @@
+"""XXH64, bit for bit as Spark's `xxhash64` computes it, over string buffers.
+
+Strings come as Arrow lays them out: `offsets` (int32, n + 1) into one `data` buffer of bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+SEED = np.uint64(42)  # Spark's seed
+
+P1 = np.uint64(0x9E3779B185EBCA87)
+P2 = np.uint64(0xC2B2AE3D27D4EB4F)
+P3 = np.uint64(0x165667B19E3779F9)
+P4 = np.uint64(0x85EBCA77C2B2AE63)
+P5 = np.uint64(0x27D4EB2F165667C5)
+
+
+@intrinsic
+def _load64(typingctx, data, at):  # noqa: ANN001, ANN202 (numba's own signature)
+    """Eight bytes from data[at] as a little-endian word; numba has no unaligned load."""
+
+    def codegen(context, builder, signature, args):  # noqa: ANN001, ANN202
+        array = cgutils.create_struct_proxy(signature.args[0])(context, builder, args[0])
+        pointer = builder.gep(array.data, [args[1]])
+        word = context.get_value_type(types.uint64)
+        return builder.load(builder.bitcast(pointer, word.as_pointer()), align=1)
+
+    return types.uint64(data, types.int64), codegen
+
+
+@njit(inline="always")
+def _rotate(x: np.uint64, bits: np.uint64) -> np.uint64:
+    return (x << bits) | (x >> (np.uint64(64) - bits))
+
+
+@njit(inline="always")
+def _round(lane: np.uint64, word: np.uint64) -> np.uint64:
+    return _rotate(lane + word * P2, np.uint64(31)) * P1
+
+
+@njit(inline="always")
+def _avalanche(h: np.uint64) -> np.uint64:
+    h = (h ^ (h >> np.uint64(33))) * P2
+    h = (h ^ (h >> np.uint64(29))) * P3
+    return h ^ (h >> np.uint64(32))
+
+
+@njit(inline="always")
+def hash_word(word: np.uint64, seed: np.uint64) -> np.uint64:
+    """XXH64 of one 8-byte integer."""
+    h = seed + P5 + np.uint64(8)
+    h = _rotate(h ^ _round(np.uint64(0), word), np.uint64(27)) * P1 + P4
+    return _avalanche(h)
+
+
+@njit(cache=True)
+def _hash_long(data: np.ndarray, at: int, end: int, seed: np.uint64) -> np.uint64:
+    """The part of XXH64 that folds whole 32-byte stripes; only strings of 32 bytes and more."""
+    a, b, c, d = seed + P1 + P2, seed + P2, seed, seed - P1
+    while at + 32 <= end:
+        a = _round(a, _load64(data, at))
+        b = _round(b, _load64(data, at + 8))
+        c = _round(c, _load64(data, at + 16))
+        d = _round(d, _load64(data, at + 24))
+        at += 32
+    h = _rotate(a, np.uint64(1)) + _rotate(b, np.uint64(7))
+    h += _rotate(c, np.uint64(12)) + _rotate(d, np.uint64(18))
+    for lane in (a, b, c, d):
+        h = (h ^ _round(np.uint64(0), lane)) * P1 + P4
+    return h
+
+
+@njit(inline="always")
+def _hash_bytes(data: np.ndarray, at: int, end: int, seed: np.uint64) -> np.uint64:
+    length = end - at
+    if length >= 32:
+        h = _hash_long(data, at, end, seed)
+        at += length - length % 32
+    else:
+        h = seed + P5
+    h += np.uint64(length)
+    while at + 8 <= end:
+        h = _rotate(h ^ _round(np.uint64(0), _load64(data, at)), np.uint64(27)) * P1 + P4
+        at += 8
+    if at + 4 <= end:
+        word = np.uint64(data[at]) | np.uint64(data[at + 1]) << np.uint64(8)
+        word |= np.uint64(data[at + 2]) << np.uint64(16) | np.uint64(data[at + 3]) << np.uint64(24)
+        h = _rotate(h ^ word * P1, np.uint64(23)) * P2 + P3
+        at += 4
+    while at < end:
+        h = _rotate(h ^ np.uint64(data[at]) * P5, np.uint64(11)) * P1
+        at += 1
+    return _avalanche(h)
+
+
+@njit(cache=True, nogil=True)
+def hash_strings(offsets: np.ndarray, data: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+    """XXH64 of every string; `seeds` has one seed for all, or one each (to chain columns)."""
+    n = offsets.size - 1
+    out = np.empty(n, np.uint64)
+    one = seeds.size == 1
+    for i in range(n):
+        seed = seeds[0] if one else seeds[i]
+        out[i] = _hash_bytes(data, offsets[i], offsets[i + 1], seed)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def hash_lists(list_offsets: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Hash of every list of 64-bit words, chained in order as Spark chains an array."""
+    n = list_offsets.size - 1
+    out = np.empty(n, np.uint64)
+    for i in range(n):
+        h = SEED
+        for j in range(list_offsets[i], list_offsets[i + 1]):
+            h = hash_word(words[j], h)
+        out[i] = h
+    return out

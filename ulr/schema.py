@@ -1,0 +1,120 @@
+"""Every table's columns, once. Arrow types; `session.spark_schema` gives Spark's.
+
+Each schema says what a row is, what is unique, and how it is partitioned and sorted.
+`SCHEMA_VERSION` is part of every fingerprint: raise it when the meaning of a column changes.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+# Input. One row per results page; session_id is unique; position = index in doc_ids + 1.
+page_schema = pa.schema(
+    [
+        pa.field("session_id", pa.string()),
+        pa.field("query_id", pa.string()),
+        pa.field("shown_at", TIMESTAMP),
+        pa.field("doc_ids", pa.list_(pa.string())),
+        pa.field("clicks", pa.list_(pa.bool_())),
+        pa.field("segment", pa.string()),
+        pa.field("bucket", pa.string()),
+        pa.field("swapped", pa.bool_()),
+    ]
+)
+
+# Input. One row per shown document; (session_id, position) is unique, positions run from 1.
+impression_schema = pa.schema(
+    [
+        pa.field("session_id", pa.string()),
+        pa.field("query_id", pa.string()),
+        pa.field("shown_at", TIMESTAMP),
+        pa.field("doc_id", pa.string()),
+        pa.field("position", pa.int32()),
+        pa.field("clicked", pa.bool_()),
+        pa.field("segment", pa.string()),
+        pa.field("bucket", pa.string()),
+        pa.field("swapped", pa.bool_()),
+    ]
+)
+
+OPTIONAL_COLUMNS = ("segment", "bucket", "swapped")
+
+# A page on its way through validation: where it came from, and what the reader already found.
+# `problem` is a reason, or null; `raw` is the source text where the row could not be typed.
+read_schema = pa.schema(
+    [
+        *page_schema,
+        pa.field("source", pa.string()),
+        pa.field("problem", pa.string()),
+        pa.field("raw", pa.string()),
+    ]
+)
+
+# One row per page (or unreadable row) that broke the contract, as it was read, with its reason.
+# By `dt`; sorted by source, reason, session_id.
+quarantine_schema = pa.schema(
+    [
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("source", pa.string()),
+        *page_schema,
+        pa.field("raw", pa.string()),
+    ]
+)
+
+# One row per (query, segment, bucket, arm, shown ranking) of a date, with the histogram of its
+# click patterns. Unique: (query_id, segment, bucket, swapped, ranking). By `dt`; a query lives in
+# one file; sorted by that key, nulls last.
+#   ranking   Spark's xxhash64(transform(doc_ids, d -> xxhash64(d)))
+#   patterns  ceil(n / 64) words per distinct pattern, ascending; bit b of word w is the click at
+#             position 64 w + b + 1
+#   counts    sessions per pattern, in the order of `patterns`
+groups_schema = pa.schema(
+    [
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("segment", pa.string()),
+        pa.field("bucket", pa.string()),
+        pa.field("swapped", pa.bool_()),
+        pa.field("ranking", pa.int64(), nullable=False),
+        pa.field("doc_ids", pa.list_(pa.string()), nullable=False),
+        pa.field("patterns", pa.list_(pa.int64()), nullable=False),
+        pa.field("counts", pa.list_(pa.int64()), nullable=False),
+    ]
+)
+
+# Input, and what `simulate` writes. Unique: (query_id, doc_id). Every row has as many features.
+# `label` is golden relevance, for evaluation only.
+features_schema = pa.schema(
+    [
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("features", pa.list_(pa.float32()), nullable=False),
+        pa.field("label", pa.int32()),
+    ]
+)
+
+# What the simulator knows. One row per (segment, k, l), k <= l: psi(k, k) is theta(k).
+# alpha and beta are those of P(click at k) = alpha R + beta, repeated on the row (k, k).
+truth_examination_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("k", pa.int32(), nullable=False),
+        pa.field("l", pa.int32(), nullable=False),
+        pa.field("psi", pa.float64(), nullable=False),
+        pa.field("alpha", pa.float64()),
+        pa.field("beta", pa.float64()),
+    ]
+)
+
+# What the simulator knows. Unique: (query_id, doc_id); `relevance` is P(r = 1).
+truth_relevance_schema = pa.schema(
+    [
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("label", pa.int32(), nullable=False),
+        pa.field("relevance", pa.float64(), nullable=False),
+    ]
+)

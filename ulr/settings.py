@@ -1,0 +1,131 @@
+"""What may be set: one frozen model per section. The values live in `conf/base.yaml` alone."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ulr.buckets import parse_bucket
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """A group of settings: no unknown keys, no changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Warehouse(Section):
+    """Where tables are kept."""
+
+    path: str
+
+
+class Examination(Section):
+    """How simulated users browse."""
+
+    model: Literal["independent", "continuous", "row_skipping", "cascade", "single_choice"]
+    curve: Literal["power", "eye_tracking"]
+    eta: Annotated[float, Field(ge=0)]
+    width: Count
+    gamma: Share
+    go_on: Share
+    phi: Share
+    beta: Share
+
+
+class Clicks(Section):
+    """What simulated users click among the documents they examine."""
+
+    positive: Share
+    negative: Share
+    trust: Share
+
+
+class Segment(Section):
+    """A part of the traffic with its own examination curve."""
+
+    name: str
+    share: Share
+    eta: Annotated[float, Field(ge=0)]
+
+
+class Swap(Section):
+    """A swap experiment, or a family of them that shares its traffic evenly."""
+
+    kind: Literal["single", "adjacent", "pair"] | None = None
+    bucket: str | None = None
+    share: Share
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Swap:
+        if (self.kind is None) == (self.bucket is None):
+            raise ValueError("give either kind (single, adjacent, pair) or bucket (such as 1:5)")
+        if self.bucket is not None:
+            parse_bucket(self.bucket)
+        return self
+
+
+class Simulate(Section):
+    """A simulated log."""
+
+    path: str
+    seed: int
+    layout: Literal["page", "impression"]
+    start: dt.date
+    days: Count
+    pages_per_day: Count
+    pages_per_file: Count
+    letor: list[str]
+    queries: Count
+    docs_per_query: Count
+    features: Annotated[int, Field(ge=8)]
+    positions: Count
+    zipf: Annotated[float, Field(ge=0)]
+    hot_query_share: Share
+    ranker_queries: Share
+    drift: Annotated[float, Field(ge=0)]
+    relevance_noise: Share
+    examination: Examination
+    clicks: Clicks
+    segments: list[Segment]
+    swaps: list[Swap]
+
+    @model_validator(mode="after")
+    def _shares(self) -> Simulate:
+        if sum(s.share for s in self.swaps) > 1 + 1e-9:
+            raise ValueError("swaps: the shares add up to more than 1")
+        if self.segments and abs(sum(s.share for s in self.segments) - 1) > 1e-9:
+            raise ValueError("segments: the shares must add up to 1")
+        return self
+
+
+class Sessions(Section):
+    """The click log that is read."""
+
+    path: str
+    format: Literal["parquet", "json", "csv"]
+    layout: Literal["page", "impression"]
+    max_bad_share: Share
+    max_duplicates_held: Annotated[int, Field(ge=0)]
+
+
+class Groups(Section):
+    """Click-pattern histograms."""
+
+    max_position: Count
+    partitions: Count
+
+
+class Settings(Section):
+    """Everything, one section per stage."""
+
+    warehouse: Warehouse
+    spark: dict[str, str | int | float | bool]
+    simulate: Simulate
+    sessions: Sessions
+    groups: Groups

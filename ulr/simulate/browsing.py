@@ -1,0 +1,188 @@
+"""How users browse: who examines what, and the true theta and psi of each model.
+
+A model sees `attractive` (pages x positions, bool): whether each document would be clicked if it
+were examined. A click is examined and attractive. `attraction` in `truth` is the same as
+probabilities, one row per query, with `weight` the queries' share of the traffic.
+
+Every model answers `examine(rng, attractive)` and `truth(attraction, weight)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+# Fixation rates by rank of the 2005 eye-tracking study that web search simulations often use.
+EYE_TRACKING = (0.68, 0.61, 0.48, 0.34, 0.28, 0.20, 0.11, 0.10, 0.08, 0.06)
+
+
+class Browsing(Protocol):
+    """What the simulator asks of a browsing model."""
+
+    def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
+        """Draw which positions each user examines; bool, the shape of `attractive`."""
+
+    def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """psi as a symmetric positions x positions matrix; its diagonal is theta."""
+
+
+def power_curve(positions: int, eta: float) -> np.ndarray:
+    """theta(k) = (1 / k) ** eta."""
+    return np.arange(1, positions + 1, dtype=float) ** -eta
+
+
+def eye_tracking_curve(positions: int, eta: float) -> np.ndarray:
+    """The eye-tracking curve, continued past rank ten by its last ratio, to the power eta."""
+    curve = np.array(EYE_TRACKING)
+    steps = np.arange(1, max(positions - curve.size, 0) + 1)
+    tail = curve[-1] * (curve[-1] / curve[-2]) ** steps
+    return np.concatenate([curve, tail])[:positions] ** eta
+
+
+CURVES = {"power": power_curve, "eye_tracking": eye_tracking_curve}
+
+
+@dataclass(frozen=True)
+class Independent:
+    """Every position is examined on its own: psi = theta_k theta_l."""
+
+    theta: np.ndarray
+
+    def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
+        """One coin a position."""
+        return rng.random(attractive.shape) < self.theta
+
+    def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """The product off the diagonal, theta on it."""
+        psi = np.outer(self.theta, self.theta)
+        np.fill_diagonal(psi, self.theta)
+        return psi
+
+
+@dataclass(frozen=True)
+class Continuous:
+    """Top to bottom without skipping, to one depth per page: psi = min(theta_k, theta_l)."""
+
+    theta: np.ndarray
+
+    def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
+        """One coin a page, compared with a curve that falls."""
+        return rng.random((attractive.shape[0], 1)) < self.theta
+
+    def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """The smaller of the two."""
+        return np.minimum.outer(self.theta, self.theta)
+
+
+@dataclass(frozen=True)
+class RowSkipping:
+    """A grid of `width` columns: a row is skipped with probability gamma; after rank v the user
+    goes on with probability go_on[v - 1] (Kurennoy eq. 22-24)."""
+
+    gamma: float
+    go_on: np.ndarray
+    width: int
+
+    def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
+        """Walk the ranks, all pages at once."""
+        pages, positions = attractive.shape
+        examined = np.zeros((pages, positions), bool)
+        browsing = np.ones(pages, bool)
+        for k in range(positions):
+            if k % self.width == 0:
+                in_row = rng.random(pages) >= self.gamma
+            examined[:, k] = browsing & in_row
+            browsing &= ~examined[:, k] | (rng.random(pages) < self.go_on[k])
+        return examined
+
+    def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """psi(k, l) = theta(k) P(l examined | k examined), by the same walk."""
+        positions = self.go_on.size
+        psi = np.zeros((positions, positions))
+        for k in range(positions):
+            psi[k, k] = self._reach(k)
+            for v in range(k + 1, positions):
+                psi[k, v] = psi[v, k] = psi[k, k] * self._reach_from(k, v)
+        return psi
+
+    def _pass_row(self, row: int) -> float:
+        ranks = self.go_on[row * self.width : (row + 1) * self.width]
+        return self.gamma + (1 - self.gamma) * float(np.prod(ranks))
+
+    def _reach(self, k: int) -> float:
+        """P(examine index k) from the top: pass the rows above, enter this one, walk to k."""
+        above = np.prod([self._pass_row(m) for m in range(k // self.width)])
+        start = k // self.width * self.width
+        return float(above * (1 - self.gamma) * np.prod(self.go_on[start:k]))
+
+    def _reach_from(self, k: int, v: int) -> float:
+        """P(examine index v | index k examined), k < v."""
+        row_k, row_v = k // self.width, v // self.width
+        if row_k == row_v:
+            return float(np.prod(self.go_on[k:v]))
+        rest = np.prod(self.go_on[k : (row_k + 1) * self.width])
+        between = np.prod([self._pass_row(m) for m in range(row_k + 1, row_v)])
+        start = row_v * self.width
+        return float(rest * between * (1 - self.gamma) * np.prod(self.go_on[start:v]))
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """Dynamic Bayesian network: top to bottom; a click satisfies with probability phi and ends
+    the page, else the user goes on with probability beta. phi = beta = 1 is the plain cascade."""
+
+    phi: float
+    beta: float
+
+    def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
+        """Walk the ranks, all pages at once."""
+        pages, positions = attractive.shape
+        examined = np.zeros((pages, positions), bool)
+        browsing = np.ones(pages, bool)
+        for k in range(positions):
+            examined[:, k] = browsing
+            satisfied = attractive[:, k] & (rng.random(pages) < self.phi)
+            browsing &= ~satisfied & (rng.random(pages) < self.beta)
+        return examined
+
+    def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """theta(k) averaged over the traffic; examining l means having examined all above it."""
+        stay = self.beta * (1 - self.phi * attraction[:, :-1])
+        reach = np.cumprod(np.hstack([np.ones((len(attraction), 1)), stay]), axis=1)
+        theta = weight @ reach
+        return np.minimum.outer(theta, theta)
+
+
+@dataclass(frozen=True)
+class SingleChoice:
+    """Plackett-Luce: the user compares the attractive documents and takes exactly one, with
+    odds theta(k). The click rate of a document then depends on its neighbours, so clicks are not
+    affine in relevance: what no position-based method can debias."""
+
+    theta: np.ndarray
+
+    def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
+        """Gumbel-max over the attractive documents gives the chosen position."""
+        utility = np.log(self.theta) + rng.gumbel(size=attractive.shape)
+        utility = np.where(attractive, utility, -np.inf)
+        chosen = np.argmax(utility, axis=1)
+        return np.arange(attractive.shape[1]) == chosen[:, None]
+
+    def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """On the diagonal P(chosen | attractive), averaged; two documents are never both taken.
+
+        With odds w and attractions p, P(k chosen | k attractive) is the integral over v in (0, 1)
+        of the product over j != k of (1 - p_j + p_j v^(w_j / w_k)).
+        """
+        nodes, node_weight = np.polynomial.legendre.leggauss(48)
+        v = (nodes + 1) / 2
+        psi = np.zeros((self.theta.size, self.theta.size))
+        for some in np.array_split(np.arange(len(weight)), len(weight) // 1024 + 1):
+            for k, odds in enumerate(self.theta):
+                powers = v[:, None] ** (self.theta / odds)
+                factors = 1 - attraction[some, None, :] * (1 - powers)
+                factors[:, :, k] = 1.0
+                psi[k, k] += weight[some] @ (np.prod(factors, axis=2) @ node_weight) / 2
+        return psi

@@ -1,0 +1,72 @@
+"""Drawn pages as Arrow tables in the log's two layouts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from ulr.schema import TIMESTAMP, impression_schema, page_schema
+from ulr.simulate.traffic import Pages
+from ulr.simulate.world import Names
+
+
+def page_table(
+    pages: Pages,
+    names: Names,
+    *,
+    session_digits: np.ndarray,
+    shown_at_us: np.ndarray,
+    segments: list[str],
+    buckets: tuple[str, ...],
+) -> pa.Table:
+    """One row per page. session_digits: uint8 ASCII, pages x digits."""
+    present = pages.documents >= 0
+    offsets = np.concatenate([[0], np.cumsum(present.sum(axis=1))]).astype(np.int32)
+    documents = names.documents.take(pa.array(pages.documents[present]))
+    in_bucket = pages.bucket > 0
+    columns = [
+        _fixed_strings(session_digits),
+        names.queries.take(pa.array(pages.query)),
+        pa.array(shown_at_us).cast(TIMESTAMP),
+        pa.ListArray.from_arrays(offsets, documents),
+        pa.ListArray.from_arrays(offsets, pa.array(pages.clicks[present])),
+        _choice(segments, pages.segment, np.full(pages.segment.size, bool(segments))),
+        _choice(list(buckets), pages.bucket - 1, in_bucket),
+        pa.array(pages.swapped, mask=~in_bucket),
+    ]
+    return pa.table(columns, schema=page_schema)
+
+
+def impression_table(pages: pa.Table) -> pa.Table:
+    """The same pages, one row per shown document."""
+    lists = pages["doc_ids"].combine_chunks()
+    offsets = lists.offsets.to_numpy()
+    counts = np.diff(offsets)
+    page = np.repeat(np.arange(pages.num_rows), counts)
+    position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts) + 1
+    repeated = pages.drop_columns(["doc_ids", "clicks"]).take(pa.array(page))
+    clicks = pages["clicks"].combine_chunks()
+    added = {
+        "doc_id": lists.flatten(),
+        "position": pa.array(position.astype(np.int32)),
+        "clicked": clicks.flatten(),
+    }
+    columns = [added.get(f.name) for f in impression_schema]
+    columns = [
+        repeated[f.name] if c is None else c
+        for f, c in zip(impression_schema, columns, strict=True)
+    ]
+    return pa.table(columns, schema=impression_schema)
+
+
+def _fixed_strings(digits: np.ndarray) -> pa.Array:
+    count, width = digits.shape
+    offsets = np.arange(count + 1, dtype=np.int32) * width
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(digits))]
+    return pa.StringArray.from_buffers(count, buffers[1], buffers[2])
+
+
+def _choice(names: list[str], index: np.ndarray, present: np.ndarray) -> pa.Array:
+    if not names:
+        return pa.nulls(index.size, pa.string())
+    return pa.array(names, pa.string()).take(pa.array(np.where(present, index, 0), mask=~present))

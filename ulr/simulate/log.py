@@ -1,0 +1,260 @@
+"""The simulator on Spark: features, log and truth, the same files whatever the cluster.
+
+A task makes one block of queries or one file of pages from a random stream named after it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.broadcast import Broadcast
+from pyspark.sql import SparkSession
+
+from ulr.letor import read_letor
+from ulr.schema import features_schema, truth_examination_schema, truth_relevance_schema
+from ulr.settings import Segment, Simulate
+from ulr.simulate import browsing
+from ulr.simulate.clicks import ClickModel, relevance_of, trust_curve
+from ulr.simulate.layout import impression_table, page_table
+from ulr.simulate.randomness import scrambled_ids, stream
+from ulr.simulate.traffic import Catalogue, Experiment, draw_pages, fill_shelf, query_shares
+from ulr.simulate.world import (
+    Judged,
+    LinearRanker,
+    Synthetic,
+    World,
+    WorldBlock,
+    weak_ranker,
+)
+from ulr.storage import Storage
+
+PAGES_PER_BLOCK = 65_536
+MIN_RANKER_QUERIES = 5
+DAY_US = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """One file of the log: which date, which pages of that date."""
+
+    day: int
+    number: int
+    first: int
+    pages: int
+
+
+def simulate_log(spark: SparkSession, settings: Simulate) -> dict[str, int]:
+    """Write features/, truth/ and log/dt=DATE/ under `settings.path`; return what was written."""
+    world = _world(settings)
+    catalogue = _write_features(spark, settings, world)
+    _write_truth(settings, catalogue)
+    files = page_files(settings)
+    shared = spark.sparkContext.broadcast(catalogue)
+    write = partial(_write_page_files, files=files, shared=shared, settings=settings)
+    tasks = spark.range(0, len(files), 1, len(files))
+    rows = tasks.mapInArrow(write, "pages bigint, clicks bigint").collect()
+    shared.unpersist()
+    return {
+        "pages": sum(r.pages for r in rows),
+        "clicks": sum(r.clicks for r in rows),
+        "files": len(files),
+        "queries": len(catalogue.names.queries),
+        "documents": len(catalogue.names.documents),
+    }
+
+
+def page_files(settings: Simulate) -> list[PageFile]:
+    """The log's files: whole ones of `pages_per_file`, then what is left of the day."""
+    return [
+        PageFile(day, number, first, min(settings.pages_per_file, settings.pages_per_day - first))
+        for day in range(settings.days)
+        for number, first in enumerate(
+            range(0, settings.pages_per_day, settings.pages_per_file)
+        )
+    ]  # fmt: skip
+
+
+def experiment_of(settings: Simulate) -> Experiment:
+    """Expand families of buckets; a family's share is spread evenly over its buckets."""
+    last = settings.positions
+    families = {
+        "single": [f"1:{k}" for k in range(2, last + 1)],
+        "adjacent": [f"{k}:{k + 1}" for k in range(1, last)],
+        "pair": [
+            f"1,2:{k},{v}" for k in range(1, last) for v in range(k + 1, last + 1) if v > 2
+        ],
+    }  # fmt: skip
+    names: list[str] = []
+    shares: list[float] = []
+    for swap in settings.swaps:
+        buckets = families[swap.kind] if swap.kind else [str(swap.bucket)]
+        names += buckets
+        shares += [swap.share / len(buckets)] * len(buckets)
+    return Experiment(tuple(names), tuple(shares))
+
+
+def click_models(settings: Simulate) -> list[ClickModel]:
+    """One model per segment, or one for all."""
+    everyone = Segment(name="", share=1.0, eta=settings.examination.eta)
+    return [_click_model(settings, s.eta) for s in settings.segments or [everyone]]
+
+
+def _click_model(settings: Simulate, eta: float) -> ClickModel:
+    how, last = settings.examination, settings.positions
+    theta = browsing.CURVES[how.curve](last, eta)
+    models = {
+        "independent": lambda: browsing.Independent(theta),
+        "continuous": lambda: browsing.Continuous(theta),
+        "row_skipping": lambda: browsing.RowSkipping(
+            how.gamma, np.full(last, how.go_on), how.width
+        ),
+        "cascade": lambda: browsing.Cascade(how.phi, how.beta),
+        "single_choice": lambda: browsing.SingleChoice(theta),
+    }
+    positive = np.full(last, settings.clicks.positive)
+    negative = trust_curve(last, settings.clicks.negative, settings.clicks.trust)
+    return ClickModel(models[how.model](), positive, np.minimum(negative, positive))
+
+
+def _world(settings: Simulate) -> World:
+    if settings.letor:
+        return Judged(read_letor(settings.letor))
+    return Synthetic(
+        settings.seed, settings.queries, settings.docs_per_query, settings.features
+    )  # fmt: skip
+
+
+def _write_features(spark: SparkSession, settings: Simulate, world: World) -> Catalogue:
+    """Write the features block by block; only labels and scores come back to the driver."""
+    names = world.names()
+    learned = max(MIN_RANKER_QUERIES, round(len(names.queries) * settings.ranker_queries))
+    ranker = weak_ranker(world.block(0), learned)
+    shared = spark.sparkContext.broadcast(world)
+    write = partial(_write_blocks, shared=shared, ranker=ranker, path=settings.path)
+    tasks = spark.range(0, world.blocks, 1, world.blocks)
+    schema = "number bigint, labels binary, scores binary"
+    rows = sorted(tasks.mapInArrow(write, schema).collect(), key=lambda r: r.number)
+    shared.unpersist()
+    labels = np.concatenate([np.frombuffer(r.labels, np.int32) for r in rows])
+    scores = np.concatenate([np.frombuffer(r.scores, np.float32) for r in rows])
+    return Catalogue(names, labels, scores, world.max_label)
+
+
+def _write_blocks(
+    batches: Iterator[pa.RecordBatch], *, shared: Broadcast, ranker: LinearRanker, path: str
+) -> Iterator[pa.RecordBatch]:
+    storage = Storage(path)
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            block = shared.value.block(number)
+            storage.write_table(_features_table(block), "features", f"part-{number:05d}.parquet")
+            out = {
+                "number": [number],
+                "labels": [block.labels.astype(np.int32).tobytes()],
+                "scores": [ranker.scores(block.features).tobytes()],
+            }
+            yield pa.RecordBatch.from_pydict(out)
+
+
+def _features_table(block: WorldBlock) -> pa.Table:
+    rows, width = block.features.shape
+    offsets = np.arange(rows + 1, dtype=np.int32) * width
+    features = pa.ListArray.from_arrays(offsets, pa.array(block.features.reshape(-1)))
+    names = block.names
+    columns = [names.query_of_document, names.documents, features, pa.array(block.labels)]
+    return pa.table(columns, schema=features_schema)
+
+
+def _write_page_files(
+    batches: Iterator[pa.RecordBatch],
+    *,
+    files: list[PageFile],
+    shared: Broadcast,
+    settings: Simulate,
+) -> Iterator[pa.RecordBatch]:
+    storage = Storage(settings.path)
+    for batch in batches:
+        for index in batch.column(0).to_pylist():
+            file = files[index]
+            table = pa.concat_tables(_draw_file(file, shared.value, settings))
+            clicks = pc.sum(pc.list_flatten(table["clicks"])).as_py()
+            if settings.layout == "impression":
+                table = impression_table(table)
+            day = settings.start + dt.timedelta(days=file.day)
+            storage.write_table(table, "log", f"dt={day}", f"part-{file.number:05d}.parquet")
+            yield pa.RecordBatch.from_pydict({"pages": [file.pages], "clicks": [clicks or 0]})
+
+
+def _draw_file(file: PageFile, catalogue: Catalogue, settings: Simulate) -> Iterator[pa.Table]:
+    experiment = experiment_of(settings)
+    queries = len(catalogue.names.queries)
+    shelf = fill_shelf(
+        catalogue,
+        settings.positions,
+        drift=settings.drift,
+        noise=settings.relevance_noise,
+        seed=settings.seed,
+        day=file.day,
+    )
+    shares = query_shares(queries, settings.zipf, settings.hot_query_share)
+    segments = settings.segments
+    midnight = (settings.start - dt.date(1970, 1, 1)).days * DAY_US + file.day * DAY_US
+    for start in range(0, file.pages, PAGES_PER_BLOCK):
+        rng = stream(settings.seed, "pages", file.day, file.number, start)
+        count = min(PAGES_PER_BLOCK, file.pages - start)
+        pages = draw_pages(
+            rng,
+            count,
+            shelf,
+            query_cdf=np.cumsum(shares),
+            segment_cdf=np.cumsum([s.share for s in segments] or [1.0]),
+            models=click_models(settings),
+            experiment=experiment,
+        )
+        in_day = file.first + start + np.arange(count)
+        first = file.day * settings.pages_per_day + file.first + start
+        yield page_table(
+            pages,
+            catalogue.names,
+            session_digits=scrambled_ids(first, count, settings.seed),
+            shown_at_us=midnight + in_day * DAY_US // settings.pages_per_day,
+            segments=[s.name for s in segments],
+            buckets=experiment.buckets,
+        )
+
+
+def _write_truth(settings: Simulate, catalogue: Catalogue) -> None:
+    storage = Storage(settings.path)
+    noise = settings.relevance_noise
+    relevance = relevance_of(catalogue.labels, catalogue.max_label, noise)
+    names = catalogue.names
+    columns = [names.query_of_document, names.documents, pa.array(catalogue.labels), relevance]
+    table = pa.table([*columns[:3], pa.array(relevance)], schema=truth_relevance_schema)
+    storage.write_table(table, "truth", "relevance.parquet")
+
+    shelf = fill_shelf(
+        catalogue, settings.positions, drift=0.0, noise=noise, seed=settings.seed, day=0
+    )
+    weight = query_shares(len(names.queries), settings.zipf, settings.hot_query_share)
+    tables = []
+    labels = [s.name for s in settings.segments] or [None]
+    for segment, model in zip(labels, click_models(settings), strict=True):
+        psi, alpha, beta = model.truth(shelf.relevance, weight)
+        k, v = np.triu_indices(settings.positions)
+        same = k == v
+        columns = [
+            pa.array([segment] * k.size, pa.string()),
+            pa.array((k + 1).astype(np.int32)),
+            pa.array((v + 1).astype(np.int32)),
+            pa.array(psi[k, v]),
+            pa.array(alpha[k], mask=~same),
+            pa.array(beta[k], mask=~same),
+        ]
+        tables.append(pa.table(columns, schema=truth_examination_schema))
+    storage.write_table(pa.concat_tables(tables), "truth", "examination.parquet")

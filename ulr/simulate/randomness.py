@@ -1,0 +1,35 @@
+"""Random streams by name: the same (seed, name, numbers) gives the same numbers anywhere.
+
+Each stream is a counter-based Philox generator, so a task can draw its part of a log without
+knowing how many other tasks there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+
+def stream(seed: int, name: str, *numbers: int) -> np.random.Generator:
+    """An independent generator for one named piece of work."""
+    digest = hashlib.sha256(repr((seed, name, *numbers)).encode()).digest()
+    key = np.frombuffer(digest[:16], np.uint64)
+    return np.random.Generator(np.random.Philox(key=key))
+
+
+def scrambled_ids(first: int, count: int, seed: int) -> np.ndarray:
+    """Distinct ids of 16 hexadecimal digits for the numbers first .. first + count - 1.
+
+    Splitmix64's finaliser is a bijection of 64-bit words, so no two pages of a log collide.
+    """
+    with np.errstate(over="ignore"):
+        salt = np.uint64(seed % 2**64) * np.uint64(0x9E3779B97F4A7C15)
+        x = np.arange(first, first + count, dtype=np.uint64) + salt
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        x ^= x >> np.uint64(31)
+    digits = x.astype(">u8").view(np.uint8).reshape(count, 8)
+    nibbles = np.empty((count, 16), np.uint8)
+    nibbles[:, 0::2], nibbles[:, 1::2] = digits >> 4, digits & 15
+    return np.frombuffer(b"0123456789abcdef", np.uint8)[nibbles]

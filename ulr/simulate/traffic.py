@@ -1,0 +1,126 @@
+"""Pages drawn from a catalogue of ranked queries: who asks what, in which experiment, what is
+shown, what is clicked. Pure numpy; a block of pages depends only on its random stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ulr.buckets import parse_bucket, permutation
+from ulr.simulate.clicks import ClickModel, relevance_of
+from ulr.simulate.randomness import stream
+from ulr.simulate.world import Names
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """What page drawing needs of a world: per document its label and production score."""
+
+    names: Names
+    labels: np.ndarray
+    scores: np.ndarray
+    max_label: int
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """One date's rankings: row indices of the documents shown for each query, -1 past the end,
+    and their relevance, -1 past the end. Both queries x positions."""
+
+    documents: np.ndarray
+    relevance: np.ndarray
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Swap buckets with their shares of the traffic; the rest takes part in none."""
+
+    buckets: tuple[str, ...]
+    shares: tuple[float, ...]
+
+    def permutations(self, positions: int) -> np.ndarray:
+        """One row per bucket, after a first row for 'no swap': what the swapped arm shows."""
+        rows = [list(range(positions))]
+        rows += [permutation(parse_bucket(name), positions) for name in self.buckets]
+        return np.array(rows)
+
+    def depths(self) -> np.ndarray:
+        """Deepest position that each bucket touches, after a first 0."""
+        return np.array([0] + [parse_bucket(name).last_position for name in self.buckets])
+
+
+@dataclass(frozen=True)
+class Pages:
+    """A block of drawn pages. `documents` are catalogue rows, -1 past a page's end."""
+
+    query: np.ndarray
+    segment: np.ndarray
+    bucket: np.ndarray
+    swapped: np.ndarray
+    documents: np.ndarray
+    clicks: np.ndarray
+
+
+def query_shares(queries: int, zipf: float, hot_query_share: float) -> np.ndarray:
+    """Zipf's law over the queries, after the first has taken `hot_query_share` of the traffic."""
+    shares = np.arange(1, queries + 1, dtype=float) ** -zipf
+    shares *= (1 - hot_query_share) / shares.sum()
+    shares[0] += hot_query_share
+    return shares
+
+
+def fill_shelf(
+    catalogue: Catalogue, positions: int, *, drift: float, noise: float, seed: int, day: int
+) -> Shelf:
+    """Rank every query's documents by production score, moved a little every day if `drift`."""
+    counts = catalogue.names.doc_counts
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    width = int(counts.max())
+    column = np.arange(width)
+    exists = column < counts[:, None]
+    rows = np.where(exists, starts[:, None] + column, 0)
+    scores = catalogue.scores
+    if drift:
+        scores = scores + drift * stream(seed, "drift", day).standard_normal(scores.size)
+    order = np.argsort(np.where(exists, -scores[rows], np.inf), axis=1, kind="stable")
+    shown = np.take_along_axis(np.where(exists, rows, -1), order[:, :positions], axis=1)
+    if width < positions:
+        shown = np.pad(shown, ((0, 0), (0, positions - width)), constant_values=-1)
+    relevance = relevance_of(catalogue.labels[shown], catalogue.max_label, noise)
+    return Shelf(shown, np.where(shown >= 0, relevance, -1.0))
+
+
+def draw_pages(
+    rng: np.random.Generator,
+    count: int,
+    shelf: Shelf,
+    *,
+    query_cdf: np.ndarray,
+    segment_cdf: np.ndarray,
+    models: Sequence[ClickModel],
+    experiment: Experiment,
+) -> Pages:
+    """Draw `count` pages. The order of the draws is part of the log's identity: never reorder."""
+    positions = shelf.documents.shape[1]
+    query = np.searchsorted(query_cdf, rng.random(count) * query_cdf[-1], side="right")
+    segment = np.searchsorted(segment_cdf, rng.random(count) * segment_cdf[-1], side="right")
+    bucket_cdf = np.cumsum(experiment.shares)
+    bucket = 1 + np.searchsorted(bucket_cdf, rng.random(count), side="right")
+    bucket[bucket > len(experiment.buckets)] = 0
+    swapped = rng.random(count) < 0.5
+
+    # A page too short for its bucket takes no part in it.
+    lengths = (shelf.documents >= 0).sum(axis=1)[query]
+    bucket[experiment.depths()[bucket] > lengths] = 0
+    arm = np.where(swapped, bucket, 0)
+    order = experiment.permutations(positions)[arm]
+    documents = np.take_along_axis(shelf.documents[query], order, axis=1)
+    relevance = np.take_along_axis(shelf.relevance[query], order, axis=1)
+
+    clicks = np.zeros(documents.shape, bool)
+    for number, model in enumerate(models):
+        pages = segment == number
+        clicks[pages] = model.draw(rng, relevance[pages])
+    return Pages(query, segment, bucket, swapped, documents, clicks)

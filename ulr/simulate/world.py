@@ -1,0 +1,166 @@
+"""Queries, documents, features and graded labels: made up, or read from LETOR files.
+
+The made-up world has a non-linear utility (an interaction, a V, a wave, a step, a maximum), so a
+linear production ranker is clearly weaker than trees can become. Queries come in blocks, each from
+its own random stream, so any task can make any block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ulr.letor import JudgedDocuments
+from ulr.simulate.randomness import stream
+
+BLOCK = 1024
+MIN_FEATURES = 8
+LABEL_QUANTILES = (0.50, 0.75, 0.90, 0.97)
+MAX_LABEL = len(LABEL_QUANTILES)
+
+
+@dataclass(frozen=True)
+class Names:
+    """Queries, and the documents of each in turn."""
+
+    queries: pa.Array
+    documents: pa.Array
+    doc_counts: np.ndarray
+
+    @property
+    def query_of_document(self) -> pa.Array:
+        """The query's name for every document."""
+        rows = np.repeat(np.arange(self.doc_counts.size), self.doc_counts)
+        return self.queries.take(pa.array(rows))
+
+
+@dataclass(frozen=True)
+class WorldBlock:
+    """Some queries with all their documents; rows are documents, query after query."""
+
+    names: Names
+    features: np.ndarray
+    labels: np.ndarray
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """The built-in world: `queries` x `docs_per_query` documents of `features` numbers."""
+
+    seed: int
+    queries: int
+    docs_per_query: int
+    features: int
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks the world has."""
+        return -(-self.queries // BLOCK)
+
+    @property
+    def max_label(self) -> int:
+        """The best grade."""
+        return MAX_LABEL
+
+    def block(self, number: int) -> WorldBlock:
+        """Make one block; its content depends on nothing but the seed and its number."""
+        first = number * BLOCK
+        count = min(BLOCK, self.queries - first)
+        features, utility = self._draw(number, count)
+        labels = np.searchsorted(self._thresholds(), utility).astype(np.int32)
+        return WorldBlock(self._names(first, count), features, labels)
+
+    def names(self) -> Names:
+        """All queries and documents, without their features."""
+        return self._names(0, self.queries)
+
+    def _names(self, first: int, count: int) -> Names:
+        queries = _numbered("q", np.arange(first, first + count))
+        rows = np.repeat(np.arange(count), self.docs_per_query)
+        numbers = _numbered("d", np.tile(np.arange(self.docs_per_query), count))
+        documents = pc.binary_join_element_wise(queries.take(pa.array(rows)), numbers, "")
+        return Names(queries, documents, np.full(count, self.docs_per_query))
+
+    def _draw(self, number: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        rng = stream(self.seed, "world", number)
+        shape = (count, self.docs_per_query, self.features)
+        of_query = rng.standard_normal((count, 1, self.features), np.float32)
+        x = 0.3 * of_query + rng.standard_normal(shape, np.float32)
+        x = x.reshape(-1, self.features)
+        utility = 1.5 * x[:, 0] * x[:, 1] + 1.2 * np.abs(x[:, 2]) + np.sin(2 * x[:, 3])
+        utility += (x[:, 4] > 0.5) + 0.8 * x[:, 5] + 0.5 * np.maximum(x[:, 6], x[:, 7])
+        utility += 0.5 * rng.standard_normal(x.shape[0], np.float32)
+        return x, utility
+
+    def _thresholds(self) -> np.ndarray:
+        """Utilities where the grades change: quantiles of the world's first block."""
+        _, utility = self._draw(0, min(BLOCK, self.queries))
+        return np.quantile(utility, LABEL_QUANTILES)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A world read from LETOR files; one block."""
+
+    documents: JudgedDocuments
+
+    @property
+    def blocks(self) -> int:
+        """All of it at once."""
+        return 1
+
+    @property
+    def max_label(self) -> int:
+        """The best grade in the file, at least 1."""
+        return max(int(self.documents.labels.max()), 1)
+
+    def block(self, number: int) -> WorldBlock:
+        """The file's rows, query after query."""
+        order = self._order()
+        documents = self.documents
+        return WorldBlock(self.names(), documents.features[order], documents.labels[order])
+
+    def names(self) -> Names:
+        """Queries by name, each with its documents in file order."""
+        queries, counts = np.unique(np.array(self.documents.query_ids), return_counts=True)
+        documents = pa.array(self.documents.doc_ids).take(pa.array(self._order()))
+        return Names(pa.array(queries), documents, counts)
+
+    def _order(self) -> np.ndarray:
+        return np.argsort(np.array(self.documents.query_ids), kind="stable")
+
+
+World = Synthetic | Judged
+
+
+@dataclass(frozen=True)
+class LinearRanker:
+    """The production system: ridge regression of the labels on standardised features."""
+
+    centre: np.ndarray
+    scale: np.ndarray
+    weights: np.ndarray
+
+    def scores(self, features: np.ndarray) -> np.ndarray:
+        """One score per row."""
+        return ((features - self.centre) / self.scale @ self.weights).astype(np.float32)
+
+
+def weak_ranker(block: WorldBlock, queries: int) -> LinearRanker:
+    """Fit on the documents of a block's first queries only: a ranker with much left to learn."""
+    rows = int(block.names.doc_counts[:queries].sum())
+    x, y = block.features[:rows].astype(float), block.labels[:rows].astype(float)
+    centre, scale = x.mean(axis=0), x.std(axis=0)
+    scale[scale == 0] = 1.0
+    z = (x - centre) / scale
+    ridge = z.T @ z + len(z) * 0.1 * np.eye(z.shape[1])
+    return LinearRanker(centre, scale, np.linalg.solve(ridge, z.T @ (y - y.mean())))
+
+
+def _numbered(prefix: str, numbers: np.ndarray) -> pa.Array:
+    return pc.binary_join_element_wise(
+        pa.scalar(prefix), pc.cast(pa.array(numbers), pa.string()), ""
+    )
