@@ -1,6 +1,6 @@
 """The `ulr` command: `ulr STAGE --conf FILE --set section.key=value`.
 
-A stage is a module of `ulr.commands` with SUMMARY, EXAMPLE, `configure(parser)` and
+A stage is a module of `ulr.commands` with EXAMPLE, `configure(parser)` and
 `run(args, settings)`. It is imported only when asked for, so `ulr --help` needs no Spark.
 """
 
@@ -16,7 +16,10 @@ from ulr import __version__
 from ulr.config import load_settings
 from ulr.errors import UserError
 
-STAGES = ("simulate", "groups", "config")
+STAGES = {
+    "simulate": "write a click log with known truth, its features and the truth itself",
+    "config": "print the resolved settings",
+}
 
 PIPELINE = "click log -> sessions -> groups -> propensities -> pairs -> LightGBM -> evaluation"
 
@@ -42,9 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    stages = "\n".join(
-        f"  {name:<14}{import_module(f'ulr.commands.{name}').SUMMARY}" for name in STAGES
-    )
+    stages = "\n".join(f"  {name:<14}{summary}" for name, summary in STAGES.items())
     parser = argparse.ArgumentParser(
         prog="ulr",
         description=f"Unbiased learning to rank from click logs.\n\n{PIPELINE}",
@@ -61,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 def _stage_parser(stage: str, module: ModuleType) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"ulr {stage}",
-        description=module.SUMMARY,
+        description=f"{module.__doc__}",
         epilog=f"example:\n  {module.EXAMPLE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

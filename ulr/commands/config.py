@@ -8,7 +8,6 @@ import yaml
 
 from ulr.settings import Settings
 
-SUMMARY = "print the resolved settings"
 EXAMPLE = "ulr config --set groups.partitions=16"
 
 

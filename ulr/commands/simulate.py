@@ -8,7 +8,6 @@ from ulr.session import start_session
 from ulr.settings import Settings
 from ulr.simulate.log import simulate_log
 
-SUMMARY = "write a click log with known truth, its features and the truth itself"
 EXAMPLE = "ulr simulate --set simulate.days=7 --set simulate.examination.model=continuous"
 
 
