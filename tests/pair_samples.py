@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ulr.pair_arrays import PairArrays
+from ulr.pair_counts import Histograms
 
 
 def random_pairs(rng, *, queries=6, max_docs=12, max_groups=3, signed=True, share=0.6):
@@ -44,3 +45,18 @@ def group_lists(pairs: PairArrays):
             columns = (pairs.i, pairs.j, pairs.u_ij, pairs.u_ji)
             listed = list(zip(*(c[span].tolist() for c in columns), strict=True))
             yield rows, pairs.position[docs].tolist(), listed
+
+
+def histograms(groups):
+    """groups: list of (documents, {pattern as a tuple of bits: sessions})."""
+    docs, word_at, words, count_at, counts = [0], [0], [], [0], []
+    for n, patterns in groups:
+        for bits, count in patterns.items():
+            for start in range(0, n, 64):
+                value = sum(int(b) << p for p, b in enumerate(bits[start : start + 64]))
+                words.append(value - (1 << 64) if value >> 63 else value)
+            counts.append(count)
+        docs.append(docs[-1] + n)
+        word_at.append(len(words))
+        count_at.append(len(counts))
+    return Histograms(*(np.array(x, np.int64) for x in (docs, word_at, words, count_at, counts)))

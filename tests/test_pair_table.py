@@ -1,10 +1,10 @@
 """From groups and features to the pairs table, without Spark."""
 
 import numpy as np
+import oracle_pairs as oracle
 import pyarrow as pa
 import pytest
 
-from tests import oracle_pairs as oracle
 from ulr.errors import DataRefused, UserError
 from ulr.pair_table import build_pair_table, make_recipe
 from ulr.schema import features_schema, groups_schema, pairs_schema

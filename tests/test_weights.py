@@ -1,13 +1,14 @@
 """Every weighting against the plain table of METHODS section 4, session by session."""
 
 import numpy as np
+import oracle_pairs as oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pair_samples import histograms
 
-from tests import oracle_pairs as oracle
 from ulr.errors import UserError
-from ulr.pair_counts import Histograms, weigh_histograms, weigh_labels
+from ulr.pair_counts import weigh_histograms, weigh_labels
 from ulr.simulate.browsing import Continuous, Independent, RowSkipping, power_curve
 from ulr.weights import METHODS, NEEDS_ALL_PAIRS, Propensities, weight_table
 
@@ -17,21 +18,6 @@ RNG = np.random.default_rng(5)
 BELOW = np.minimum.outer(THETA, THETA) * RNG.uniform(0.5, 1.0, (K, K))
 PSI = np.where(np.eye(K) > 0, THETA, np.minimum(BELOW, BELOW.T))
 GIVEN = Propensities(THETA, PSI, alpha=0.7 * THETA, beta=0.1 * THETA)
-
-
-def histograms(groups):
-    """groups: list of (documents, {pattern as a tuple of bits: sessions})."""
-    docs, word_at, words, count_at, counts = [0], [0], [], [0], []
-    for n, patterns in groups:
-        for bits, count in patterns.items():
-            for start in range(0, n, 64):
-                value = sum(int(b) << p for p, b in enumerate(bits[start : start + 64]))
-                words.append(value - (1 << 64) if value >> 63 else value)
-            counts.append(count)
-        docs.append(docs[-1] + n)
-        word_at.append(len(words))
-        count_at.append(len(counts))
-    return Histograms(*(np.array(x, np.int64) for x in (docs, word_at, words, count_at, counts)))
 
 
 def dense(pairs, group, n):

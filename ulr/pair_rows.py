@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ulr.arrow import hashes, whole
 from ulr.errors import DataRefused
-from ulr.kernels.hashing import SEED, hash_strings
 from ulr.kernels.merge import group_keys, merge_patterns
 from ulr.pair_counts import Histograms
 
@@ -63,10 +63,10 @@ def shown_groups(groups: pa.Table) -> ShownGroups:
     offsets, docs = list_column(kept["doc_ids"])
     query, query_first = group_keys(query_hash[first], np.zeros(first.size, np.uint64))
     return ShownGroups(
-        query_ids=_one_chunk(kept["query_id"]).take(pa.array(query_first)),
+        query_ids=whole(kept["query_id"]).take(pa.array(query_first)),
         query_hash=query_hash[first][query_first],
         query=query,
-        segment=_one_chunk(kept["segment"]),
+        segment=whole(kept["segment"]),
         docs=docs,
         histograms=Histograms(offsets, *merged),
     )
@@ -114,19 +114,13 @@ def feature_matrix(features: pa.Table, rows: np.ndarray) -> np.ndarray:
 
 
 def hash_column(column: pa.ChunkedArray | pa.Array, seeds: np.ndarray | None = None) -> np.ndarray:
-    """XXH64 of every string, uint64; null is the empty string. `seeds`: chain after those."""
-    array = _one_chunk(column).fill_null("")
-    if len(array) == 0:
-        return np.zeros(0, np.uint64)
-    _, offsets, data = array.buffers()
-    starts = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
-    text = np.frombuffer(data, np.uint8) if data is not None else np.zeros(1, np.uint8)
-    return hash_strings(starts, text, np.array([SEED]) if seeds is None else seeds)
+    """`hashes`, also of a column without rows, which may have no buffers."""
+    return hashes(column, seeds) if len(column) else np.zeros(0, np.uint64)
 
 
 def list_column(column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, pa.Array]:
     """Offsets from 0 (int64, n + 1) and the values they cut."""
-    array = _one_chunk(column)
+    array = whole(column)
     offsets = np.asarray(array.offsets, np.int64)
     return offsets - offsets[0], array.flatten()
 
@@ -134,9 +128,3 @@ def list_column(column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, pa.Arra
 def _list(table: pa.Table, name: str) -> tuple[np.ndarray, np.ndarray]:
     offsets, values = list_column(table[name])
     return offsets, values.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-
-
-def _one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column

@@ -2,12 +2,12 @@
 
 import numba
 import numpy as np
+import oracle_pairs as oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pair_samples import group_lists, random_pairs
 
-from tests import oracle_pairs as oracle
-from tests.pair_samples import group_lists, random_pairs
 from ulr.errors import UserError
 from ulr.kernels.lambdas import lambda_gradients
 from ulr.kernels.order import count_ranks, rank_descending

@@ -2,9 +2,9 @@
 
 import numba
 import numpy as np
+import oracle_pairs as oracle
+from pair_samples import group_lists, random_pairs
 
-from tests import oracle_pairs as oracle
-from tests.pair_samples import group_lists, random_pairs
 from ulr.kernels.tplus import UNITS, debias_counts, position_losses
 from ulr.pair_arrays import concat_pairs
 

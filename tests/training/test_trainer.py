@@ -5,11 +5,11 @@ import itertools
 import lightgbm as lgb
 import numba
 import numpy as np
+import oracle_pairs as oracle
 import pyarrow as pa
 import pytest
+from pair_samples import histograms
 
-from tests import oracle_pairs as oracle
-from tests.test_weights import histograms
 from ulr.errors import UserError
 from ulr.kernels.lambdas import lambda_gradients
 from ulr.pair_arrays import PairArrays, concat_pairs, lists_of
