@@ -126,6 +126,18 @@ pairs_schema = pa.schema(
     ]
 )
 
+# One number about a published table or model. Unique: (subject, position, name); position is null
+# for the whole. One folder per stage and subject.
+metrics_schema = pa.schema(
+    [
+        pa.field("stage", pa.string(), nullable=False),
+        pa.field("subject", pa.string(), nullable=False),
+        pa.field("position", pa.int32()),
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("value", pa.float64(), nullable=False),
+    ]
+)
+
 # What the simulator knows. One row per (segment, k, l), k <= l: psi(k, k) is theta(k).
 # alpha and beta are those of P(click at k) = alpha R + beta, repeated on the row (k, k).
 truth_examination_schema = pa.schema(
