@@ -48,6 +48,7 @@ FEATURES = features_of([("b", "z"), ("b", "y"), ("b", "x"), ("a", "x"), ("a", "y
 
 
 def table_of(method="joint", groups=GROUPS, features=FEATURES, **options):
+    options = {"co_click_variance": np.inf, **options}
     return build_pair_table(groups, features, make_recipe(method, GIVEN, **options))
 
 
@@ -189,8 +190,8 @@ def test_a_segment_uses_its_own_propensities():
 def test_labels_need_no_clicks():
     table, _ = table_of("labels")
     got = preferences(table)
-    assert got["b", "y", "z"] == 2  # once per ranking
-    assert got["b", "z", "x"] == 2
+    assert got["b", "y", "z"] == pytest.approx(2 * (3 - 1) / 3)  # gains 2^y - 1, twice: two lists
+    assert got["b", "z", "x"] == pytest.approx(2 * (1 - 0) / 3)
     assert table.num_rows == 2
 
 
@@ -209,5 +210,8 @@ def test_no_groups_give_an_empty_table():
 def test_settings_that_cannot_work_are_refused():
     with pytest.raises(UserError, match="grouping = 'day'"):
         make_recipe("joint", GIVEN, grouping="day")
+    short = independent_propensities(THETA[:2])
+    with pytest.raises(UserError, match=r"segment s has propensities for 2 positions"):
+        make_recipe("joint", GIVEN, {"s": short})
     with pytest.raises(UserError, match="needs positions"):
         make_recipe("t+/t-", GIVEN, grouping="query")

@@ -38,6 +38,8 @@ class PairRecipe:
     session_weight: str = "none"
     missing_features: str = "drop"
     repair: bool = True
+    psi: np.ndarray | None = None
+    co_click_variance: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,13 @@ def make_recipe(
     session_weight: str = "none",
     missing_features: str = "drop",
     repair: bool = True,
+    co_click_variance: float = 1.0,
 ) -> PairRecipe:
-    """Turn propensities into weight tables; a segment without its own uses the pooled ones."""
+    """Turn propensities into weight tables; a segment without its own uses the pooled ones.
+
+    co_click_variance concerns `joint` alone: how far the relevance of two documents may be from
+    independent, before their co-clicks have shown it.
+    """
     for name, value, allowed in (
         ("grouping", grouping, tuple(GROUPINGS)),
         ("missing_features", missing_features, MISSING),
@@ -75,6 +82,7 @@ def make_recipe(
     if method == "t+/t-" and grouping == "query":
         raise UserError("method t+/t- needs positions: use pairs.grouping=ranking with it")
     segments = by_segment or {}
+    _check_lengths(given, segments)
     weighting = "naive" if method == LABELS else method
     clip = {"propensity_floor": propensity_floor, "weight_cap": weight_cap, "gamma": gamma}
     every = [given, *segments.values()]
@@ -87,7 +95,18 @@ def make_recipe(
         session_weight=session_weight,
         missing_features=missing_features,
         repair=repair,
+        psi=np.stack([p.psi for p in every]) if method == "joint" else None,
+        co_click_variance=co_click_variance,
     )
+
+
+def _check_lengths(given: Propensities, segments: Mapping[str, Propensities]) -> None:
+    for name, own in segments.items():
+        if own.theta.size != given.theta.size:
+            raise UserError(
+                f"segment {name} has propensities for {own.theta.size} positions, the pooled ones "
+                f"for {given.theta.size}; estimate both to the same depth"
+            )
 
 
 def build_pair_table(
@@ -138,6 +157,8 @@ def _weigh(
         recipe.raw,
         all_pairs=recipe.method in NEEDS_ALL_PAIRS,
         session=recipe.session_weight,
+        psi=recipe.psi,
+        co_click_variance=recipe.co_click_variance,
     )
 
 

@@ -87,6 +87,7 @@ def recipe_of(pairs: Pairs) -> PairRecipe:
         session_weight=pairs.session_weight,
         missing_features=pairs.missing_features,
         repair=pairs.repair,
+        co_click_variance=pairs.co_click_variance,
     )
 
 

@@ -138,6 +138,7 @@ class Pairs(Section):
     grouping: Literal["ranking", "query"]
     session_weight: Literal["none", "idcg"]
     repair: bool
+    co_click_variance: Annotated[float, Field(ge=0)]
     propensity_floor: Share
     weight_cap: Annotated[float, Field(gt=0)]
     gamma: Annotated[float, Field(gt=0)]
