@@ -40,7 +40,20 @@ def any_pages(draw) -> dict:
         "doc_ids": st.none() | st.lists(st.sampled_from([None, "", "a", "b", "c"]), max_size=4),
         "clicks": st.none() | st.lists(st.sampled_from([None, True, False]), max_size=4),
         "bucket": st.sampled_from(
-            [None, "1:2", "2:1", "1:9", "1,2:3,4", "1", ":", "0:1", "1:1", "a:b", "1,2:3", "2,1:3,4"]
+            [
+                None,
+                "1:2",
+                "2:1",
+                "1:9",
+                "1,2:3,4",
+                "1",
+                ":",
+                "0:1",
+                "1:1",
+                "a:b",
+                "1,2:3",
+                "2,1:3,4",
+            ]
         ),
         "swapped": st.sampled_from([None, True, False]),
     }
