@@ -48,6 +48,7 @@ FEATURES = features_of([("b", "z"), ("b", "y"), ("b", "x"), ("a", "x"), ("a", "y
 
 
 def table_of(method="joint", groups=GROUPS, features=FEATURES, **options):
+    options = {"co_click_variance": np.inf, **options}
     return build_pair_table(groups, features, make_recipe(method, GIVEN, **options))
 
 
@@ -85,12 +86,23 @@ def oracle_preferences(method):
 @pytest.mark.parametrize("grouping", ["ranking", "query"])
 @pytest.mark.parametrize("method", ["naive", "joint", "prs"])
 def test_both_groupings_add_up_to_the_sessions(method, grouping):
-    table, _ = table_of(method, grouping=grouping)
+    table, _ = table_of(method, grouping=grouping, repair=False)
     assert table.schema == pairs_schema
     got, want = preferences(table), oracle_preferences(method)
     assert {k: pytest.approx(v, rel=1e-5, abs=1e-5) for k, v in want.items() if v} == {
         k: v for k, v in got.items() if v
     }
+
+
+@pytest.mark.parametrize("grouping", ["ranking", "query"])
+def test_repair_leaves_no_negative_weight_and_keeps_every_difference(grouping):
+    plain = read_pairs([table_of(grouping=grouping, repair=False)[0]]).pairs
+    fixed = read_pairs([table_of(grouping=grouping)[0]]).pairs
+    assert min(plain.u_ij.min(), plain.u_ji.min()) < 0
+    assert min(fixed.u_ij.min(), fixed.u_ji.min()) >= 0
+    np.testing.assert_allclose(fixed.u_ij - fixed.u_ji, plain.u_ij - plain.u_ji, atol=1e-5)
+    sound = np.minimum(plain.u_ij, plain.u_ji) >= 0
+    np.testing.assert_array_equal(fixed.u_ij[sound], plain.u_ij[sound])
 
 
 def test_a_query_is_one_row_with_its_distinct_documents_and_their_features():
@@ -178,8 +190,8 @@ def test_a_segment_uses_its_own_propensities():
 def test_labels_need_no_clicks():
     table, _ = table_of("labels")
     got = preferences(table)
-    assert got["b", "y", "z"] == 2  # once per ranking
-    assert got["b", "z", "x"] == 2
+    assert got["b", "y", "z"] == pytest.approx(2 * (3 - 1) / 3)  # gains 2^y - 1, twice: two lists
+    assert got["b", "z", "x"] == pytest.approx(2 * (1 - 0) / 3)
     assert table.num_rows == 2
 
 
@@ -198,5 +210,8 @@ def test_no_groups_give_an_empty_table():
 def test_settings_that_cannot_work_are_refused():
     with pytest.raises(UserError, match="grouping = 'day'"):
         make_recipe("joint", GIVEN, grouping="day")
+    short = independent_propensities(THETA[:2])
+    with pytest.raises(UserError, match=r"segment s has propensities for 2 positions"):
+        make_recipe("joint", GIVEN, {"s": short})
     with pytest.raises(UserError, match="needs positions"):
         make_recipe("t+/t-", GIVEN, grouping="query")

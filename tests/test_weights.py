@@ -91,7 +91,8 @@ def test_labels_prefer_the_higher_known_grade():
     groups = histograms([(3, {(0, 0, 0): 1}), (2, {(0, 0): 1})])
     pairs = weigh_labels(groups, np.array([1, 2, -1, 0, 0], np.int32))
     assert pairs.offsets.tolist() == [0, 1, 1]
-    assert (pairs.u_ij[0], pairs.u_ji[0]) == (0, 1)
+    assert pairs.u_ij[0] == 0
+    assert pairs.u_ji[0] == pytest.approx((3 - 1) / 3)  # gains 2^y - 1, over the largest
 
 
 @pytest.mark.parametrize("k", range(K))
@@ -149,6 +150,58 @@ def test_joint_is_unbiased_and_robust_and_prs_are_biased_as_predicted(name):
         spread = np.sqrt((table[0] ** 2).max(axis=0) / sessions) * 5
         assert (np.abs(mean - expected)[off] < spread[off]).all(), method
     assert np.abs(robust - truth)[off].max() > 0.1
+
+
+def smoothed_joint(patterns, given, variance):
+    table = weight_table("joint", given)[None]
+    pairs, _ = weigh_histograms(
+        histograms([(K, patterns)]), np.zeros(1), table, table,
+        psi=given.psi[None], co_click_variance=variance,
+    )  # fmt: skip
+    return dense(pairs, 0, K)
+
+
+def test_smoothed_co_clicks_are_a_posterior_mean():
+    patterns = {(1, 1, 0, 0, 0, 0): 3, (1, 0, 0, 0, 0, 0): 5, (0, 1, 0, 0, 0, 0): 1, (0,) * K: 4}
+    sessions, c_0, c_1, c_01, v = 13, 8, 4, 3, 0.7
+    m = PSI[0, 1] * c_0 * c_1 / (PSI[0, 1] + (sessions - 1) * THETA[0] * THETA[1])
+    shrunk = m * (1 + v * c_01) / (1 + v * m)
+    got = smoothed_joint(patterns, GIVEN, v)
+    assert got[0, 1] == pytest.approx(c_0 / THETA[0] - shrunk / PSI[0, 1], rel=1e-6)
+    assert got[1, 0] == pytest.approx(c_1 / THETA[1] - shrunk / PSI[0, 1], rel=1e-6)
+    plain, _ = weigh([(K, patterns)], "joint")
+    np.testing.assert_allclose(got - got.T, dense(plain, 0, K) - dense(plain, 0, K).T, atol=1e-5)
+    np.testing.assert_allclose(smoothed_joint(patterns, GIVEN, np.inf), dense(plain, 0, K))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_smoothing_keeps_joint_unbiased_and_makes_it_steadier_where_co_clicks_are_rare(name):
+    """Relevance is independent here, so v = 0 has the same mean."""
+    groups, sessions, rng = 3000, 16, np.random.default_rng(12)
+    relevance = np.array([0.9, 0.2, 0.6, 0.4, 0.8, 0.5])
+    model = MODELS[name]
+    psi = model.truth(np.ones((1, K)), np.ones(1))
+    given = Propensities(np.diag(psi).copy(), psi)
+    relevant = rng.random((groups * sessions, K)) < relevance
+    clicks = (relevant & model.examine(rng, relevant)).reshape(groups, sessions, K)
+    listed = []
+    for page in clicks:
+        found, counts = np.unique(page, axis=0, return_counts=True)
+        listed.append((K, {tuple(p): int(c) for p, c in zip(found, counts, strict=True)}))
+    table = weight_table("joint", given)[None]
+    weights = {}
+    for v in (0.0, np.inf):
+        pairs, _ = weigh_histograms(
+            histograms(listed), np.zeros(groups), table, table,
+            psi=psi[None], co_click_variance=v,
+        )  # fmt: skip
+        weights[v] = np.stack([dense(pairs, g, K) for g in range(groups)]) / sessions
+    off = ~np.eye(K, dtype=bool)
+    truth = np.outer(relevance, 1 - relevance)
+    mean, spread = weights[0.0].mean(axis=0), weights[0.0].std(axis=0) / np.sqrt(groups)
+    assert (np.abs(mean - truth)[off] < 5 * spread[off]).all()
+    if name == "independent":  # where co-clicks are rarest
+        assert weights[0.0][:, 4, 5].std() < weights[np.inf][:, 4, 5].std()
 
 
 def test_clipping_bounds_the_weights_and_health_says_how_much():

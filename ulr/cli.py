@@ -19,6 +19,9 @@ from ulr.errors import UserError
 STAGES = {
     "simulate": "write a click log with known truth, its features and the truth itself",
     "groups": "reduce a date's click log to click-pattern histograms; bad rows to quarantine",
+    "pairs": "turn groups, propensities and features into weighted pairs",
+    "train": "train a LightGBM ranker on the pairs",
+    "compare": "train several methods on one log and print what each is worth",
     "config": "print the resolved settings",
 }
 

@@ -61,8 +61,15 @@ def weigh_histograms(
     *,
     all_pairs: bool = False,
     session: str = "none",
+    psi: np.ndarray | None = None,
+    co_click_variance: float = np.inf,
 ) -> tuple[WeightedPairs, WeightHealth]:
-    """Pairs of every group under the weight tables (segments x 4 x K x K; raw: unclipped)."""
+    """Pairs of every group under the weight tables (segments x 4 x K x K; raw: unclipped).
+
+    psi (segments x K x K) and a finite co_click_variance: co-clicks are smoothed first.
+    """
+    if psi is None:
+        psi, co_click_variance = np.ones((tables.shape[0], *tables.shape[2:])), np.inf
     sizes = groups.sizes
     longest, known = int(sizes.max(initial=0)), tables.shape[-1]
     if longest > known:
@@ -78,7 +85,7 @@ def weigh_histograms(
     health = np.zeros((4, known))
     weigh_groups(
         groups.group_docs, groups.word_offsets, groups.words, groups.count_offsets,
-        groups.counts, np.asarray(table_of, np.int64), tables, raw,
+        groups.counts, np.asarray(table_of, np.int64), tables, raw, psi, co_click_variance,
         session_weight(session, longest), all_pairs, clicked, pairs.offsets, pairs.i, pairs.j,
         pairs.u_ij, pairs.u_ji, health,
     )  # fmt: skip
@@ -86,12 +93,15 @@ def weigh_histograms(
 
 
 def weigh_labels(groups: Histograms, labels: np.ndarray) -> WeightedPairs:
-    """Pairs by golden labels, one per shown document, -1 where unknown."""
+    """Pairs by golden labels, one per shown document, -1 where unknown. Their weight is the
+    difference of gains 2^y - 1, over the largest: what the NDCG of the labels would lose."""
     offsets = np.zeros(groups.group_docs.size, np.int64)
     none = _empty_pairs(np.zeros(1, np.int64))
-    label_pairs(groups.group_docs, labels, offsets, none.i, none.j, none.u_ij, none.u_ji)
+    gains = 2.0 ** np.arange(int(labels.max(initial=0)) + 1) - 1
+    gains /= max(gains[-1], 1.0)
+    label_pairs(groups.group_docs, labels, gains, offsets, none.i, none.j, none.u_ij, none.u_ji)
     pairs = _empty_pairs(offsets)
-    label_pairs(groups.group_docs, labels, offsets, pairs.i, pairs.j, pairs.u_ij, pairs.u_ji)
+    label_pairs(groups.group_docs, labels, gains, offsets, pairs.i, pairs.j, pairs.u_ij, pairs.u_ji)
     return pairs
 
 

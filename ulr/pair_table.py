@@ -13,7 +13,7 @@ import pyarrow as pa
 from ulr.errors import DataRefused, UserError
 from ulr.pair_arrays import PairArrays
 from ulr.pair_counts import WeightedPairs, weigh_histograms, weigh_labels
-from ulr.pair_grouping import by_query, by_ranking, drop_documents
+from ulr.pair_grouping import by_query, by_ranking, drop_documents, repaired
 from ulr.pair_rows import Rows, ShownGroups, feature_matrix, feature_rows, shown_groups
 from ulr.schema import pairs_schema
 from ulr.weight_health import WeightHealth
@@ -37,6 +37,9 @@ class PairRecipe:
     grouping: str = "ranking"
     session_weight: str = "none"
     missing_features: str = "drop"
+    repair: bool = True
+    psi: np.ndarray | None = None
+    co_click_variance: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,14 @@ def make_recipe(
     grouping: str = "ranking",
     session_weight: str = "none",
     missing_features: str = "drop",
+    repair: bool = True,
+    co_click_variance: float = 1.0,
 ) -> PairRecipe:
-    """Turn propensities into weight tables; a segment without its own uses the pooled ones."""
+    """Turn propensities into weight tables; a segment without its own uses the pooled ones.
+
+    co_click_variance concerns `joint` alone: how far the relevance of two documents may be from
+    independent, before their co-clicks have shown it.
+    """
     for name, value, allowed in (
         ("grouping", grouping, tuple(GROUPINGS)),
         ("missing_features", missing_features, MISSING),
@@ -73,6 +82,7 @@ def make_recipe(
     if method == "t+/t-" and grouping == "query":
         raise UserError("method t+/t- needs positions: use pairs.grouping=ranking with it")
     segments = by_segment or {}
+    _check_lengths(given, segments)
     weighting = "naive" if method == LABELS else method
     clip = {"propensity_floor": propensity_floor, "weight_cap": weight_cap, "gamma": gamma}
     every = [given, *segments.values()]
@@ -84,7 +94,19 @@ def make_recipe(
         grouping=grouping,
         session_weight=session_weight,
         missing_features=missing_features,
+        repair=repair,
+        psi=np.stack([p.psi for p in every]) if method == "joint" else None,
+        co_click_variance=co_click_variance,
     )
+
+
+def _check_lengths(given: Propensities, segments: Mapping[str, Propensities]) -> None:
+    for name, own in segments.items():
+        if own.theta.size != given.theta.size:
+            raise UserError(
+                f"segment {name} has propensities for {own.theta.size} positions, the pooled ones "
+                f"for {given.theta.size}; estimate both to the same depth"
+            )
 
 
 def build_pair_table(
@@ -101,6 +123,8 @@ def build_pair_table(
         _refuse_missing(shown, rows, recipe)
     arrays = GROUPINGS[recipe.grouping](shown, rows, weighted)
     arrays = drop_documents(arrays, present)
+    if recipe.repair:
+        arrays = repaired(arrays)
     kept_rows = np.flatnonzero(present)
     counts = Counter(
         groups=with_pairs.size,
@@ -133,6 +157,8 @@ def _weigh(
         recipe.raw,
         all_pairs=recipe.method in NEEDS_ALL_PAIRS,
         session=recipe.session_weight,
+        psi=recipe.psi,
+        co_click_variance=recipe.co_click_variance,
     )
 
 

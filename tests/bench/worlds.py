@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from ulr.kernels.merge import merge_patterns
 from ulr.kernels.pages import pack_clicks
+from ulr.letor import read_letor
 from ulr.schema import features_schema, groups_schema
 from ulr.simulate.browsing import Browsing, Continuous, Independent, RowSkipping, power_curve
-from ulr.simulate.clicks import ClickModel, relevance_of
+from ulr.simulate.clicks import ClickModel
 from ulr.simulate.randomness import stream
 from ulr.simulate.traffic import Catalogue, fill_shelf
-from ulr.simulate.world import Names, Synthetic, weak_ranker
+from ulr.simulate.world import Judged, Names, Synthetic, WorldBlock, weak_ranker
 from ulr.weights import Propensities
 
 
@@ -53,6 +54,23 @@ def synthetic_corpus(seed: int, queries: int, docs: int, features: int) -> Corpu
     return Corpus(world.names(), x, y, ranker.scores(x), world.max_label)
 
 
+def letor_corpus(paths: list[str], seed: int) -> Corpus:
+    """Judged documents, queries in a random order, ranked by a model of the first few."""
+    world = Judged(read_letor(paths))
+    block = world.block(0)
+    counts = block.names.doc_counts
+    order = np.random.default_rng(seed).permutation(counts.size)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    rows = np.concatenate([np.arange(starts[q], starts[q + 1]) for q in order])
+    take = pa.array(rows)
+    names = Names(block.names.queries.take(pa.array(order)), block.names.documents.take(take),
+                  counts[order])  # fmt: skip
+    shuffled = WorldBlock(names, block.features[rows], block.labels[rows])
+    ranker = weak_ranker(shuffled, max(5, counts.size // 100))
+    scores = ranker.scores(shuffled.features)
+    return Corpus(names, shuffled.features, shuffled.labels, scores, world.max_label)
+
+
 def browsing(name: str, positions: int) -> Browsing:
     """The papers' three models with theta = 1 / k where they have a curve."""
     theta = power_curve(positions, 1.0)
@@ -68,8 +86,7 @@ def click_log(
     """Show each of the first queries' production ranking, cut at `positions`, `sessions` times."""
     catalogue = Catalogue(corpus.names, corpus.labels, corpus.scores, corpus.max_label)
     shelf = fill_shelf(catalogue, positions, drift=0.0, noise=noise, seed=seed, day=0)
-    documents = shelf.documents[:queries]
-    relevance = relevance_of(corpus.labels[documents], corpus.max_label, noise)
+    documents, relevance = shelf.documents[:queries], shelf.relevance[:queries]
     how = browsing(model, positions)
     clicks = ClickModel(how, np.ones(positions), np.zeros(positions))
     drawn = clicks.draw(stream(seed, "bench", 0), np.repeat(relevance, sessions, axis=0))
@@ -82,18 +99,19 @@ def groups_table(corpus: Corpus, log: Log) -> pa.Table:
     """The sessions as click-pattern histograms, one group per query."""
     queries, sessions, positions = log.clicks.shape
     pages = queries * sessions
+    sizes = (log.documents >= 0).sum(axis=1)
     bits = np.packbits(log.clicks.reshape(pages, positions).reshape(-1), bitorder="little")
     starts = np.arange(pages, dtype=np.int64) * positions
-    word_offsets, words = pack_clicks(starts, np.full(pages, positions), bits)
+    word_offsets, words = pack_clicks(starts, np.repeat(sizes, sessions), bits)
     merged = merge_patterns(
         np.repeat(np.arange(queries), sessions), queries, word_offsets, words,
         np.arange(pages + 1), np.ones(pages, np.int64),
     )  # fmt: skip
-    flat = corpus.names.documents.take(pa.array(log.documents.reshape(-1)))
+    flat = corpus.names.documents.take(pa.array(log.documents[log.documents >= 0]))
     columns = {
         "query_id": corpus.names.queries.slice(0, queries),
         "ranking": pa.array(np.zeros(queries, np.int64)),
-        "doc_ids": _lists(np.arange(queries + 1) * positions, flat),
+        "doc_ids": _lists(np.concatenate([[0], np.cumsum(sizes)]), flat),
         "patterns": _lists(merged[0], pa.array(merged[1])),
         "counts": _lists(merged[2], pa.array(merged[3])),
     }

@@ -47,9 +47,9 @@ def _place(scratch: np.ndarray, n: int, discounts: np.ndarray, order: np.ndarray
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
 def _fast_pairs(
     p: int, end: int, i: np.ndarray, j: np.ndarray, u_ij: np.ndarray, u_ji: np.ndarray,
-    sigma: float, scratch: np.ndarray,
+    sigma: float, truncation: int, scratch: np.ndarray, rank: np.ndarray,
 ) -> None:  # fmt: skip
-    """NDCG lambdas, all pairs, no norm, no underflow: the case of nearly every list.
+    """NDCG lambdas without norm and underflow: the case of nearly every list.
 
     Unsigned indices spare numba's test for negative ones; it costs a third of the time.
     """
@@ -57,10 +57,13 @@ def _fast_pairs(
     at, stop = np.uint64(p), np.uint64(end)
     while at < stop:
         a = np.uint32(i[at])
-        e_a, d_a = e[a], disc[a]
+        e_a, d_a, deep = e[a], disc[a], rank[a] >= truncation
         g_a = h_a = 0.0
         while at < stop and np.uint32(i[at]) == a:
             b = np.uint32(j[at])
+            if deep and rank[b] >= truncation:
+                at += np.uint64(1)
+                continue
             down = np.float64(u_ji[at])
             total = np.float64(u_ij[at]) + down
             rho = e[b] / (e_a + e[b])
@@ -120,10 +123,10 @@ def _one_group(
     for d in range(n):
         best, worst = max(best, s[d]), min(worst, s[d])
         scratch[3, d] = scratch[4, d] = 0.0
-    if ndcg and not norm and truncation >= n and sigma * (best - worst) < SPREAD:
+    if ndcg and not norm and sigma * (best - worst) < SPREAD:
         for d in range(n):
             scratch[1, d] = math.exp(sigma * (s[d] - best))
-        _fast_pairs(start, end, i, j, u_ij, u_ji, sigma, scratch)
+        _fast_pairs(start, end, i, j, u_ij, u_ji, sigma, truncation, scratch, order[1])
         return
     apart = norm and best != worst
     mass = _careful_pairs(

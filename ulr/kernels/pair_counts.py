@@ -6,6 +6,15 @@ With session weight w (1, or 1 / IDCG(m) for m clicks) and counts over a group's
 
 the sessions of each pair type are C_ij, C_i - C_ij, C_j - C_ij and N - C_i - C_j + C_ij. The cost
 is patterns x clicks^2 plus the pairs written; how often a pattern was seen costs nothing.
+
+Co-clicks are rare where 1 / psi is large, so C_ij may be drawn towards what it would be if the
+relevance of two documents were independent. E[C_i C_j] is then (N psi + N (N - 1) theta_i theta_j)
+r_i r_j, so m = psi C_i C_j / (psi + (N - 1) theta_i theta_j) has the same mean as C_ij and less
+noise. With C_ij Poisson of mean m g, and g Gamma of mean 1 and variance v, the posterior mean is
+
+    m (1 + v C_ij) / (1 + v m):
+
+m for v = 0, C_ij for v without bound, and C_ij for any v > 0 when there is much traffic.
 """
 
 from __future__ import annotations
@@ -73,6 +82,19 @@ def _count_group(
                 both[1, a, slot[who[y]]] += twice
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def _smooth(
+    a: int, b: int, slot: np.ndarray, single: np.ndarray, both: np.ndarray, total: np.ndarray,
+    psi: np.ndarray, variance: float,
+) -> None:  # fmt: skip
+    """Replace C_ij of places a < b by its posterior mean, for w and w^2 alike."""
+    x, y = slot[a], slot[b]
+    for power in range(2):
+        others = max(total[power] - 1.0, 0.0) * psi[a, a] * psi[b, b]
+        m = psi[a, b] * single[power, x] * single[power, y] / (psi[a, b] + others)
+        both[power, x, y] = m * (1.0 + variance * both[power, x, y]) / (1.0 + variance * m)
+
+
 @njit(cache=True, nogil=True)
 def _add_health(
     table: np.ndarray, raw: np.ndarray, k: int, v: int, kinds: np.ndarray, health: np.ndarray
@@ -81,11 +103,11 @@ def _add_health(
     u = 0.0
     for t in range(4):
         count, square = kinds[0, t], kinds[1, t]
-        if square > 0.0:
-            w = table[t, k, v]
-            u += w * count
+        w = table[t, k, v]
+        u += w * count
+        if count > 0.0:  # smoothing can leave fewer than no sessions of a type
             health[0, k] += abs(w) * count
-            health[1, k] += w * w * square
+            health[1, k] += w * w * max(square, 0.0)
             health[2, k] += abs(raw[t, k, v]) * count
             health[3, k] = max(health[3, k], abs(w))
     return u
@@ -95,13 +117,15 @@ def _add_health(
 def weigh_groups(
     group_docs: np.ndarray, word_offsets: np.ndarray, words: np.ndarray,
     count_offsets: np.ndarray, counts: np.ndarray, table_of: np.ndarray, tables: np.ndarray,
-    raw: np.ndarray, session: np.ndarray, all_pairs: bool, clicked: np.ndarray,
+    raw: np.ndarray, psi: np.ndarray, variance: float, session: np.ndarray, all_pairs: bool,
+    clicked: np.ndarray,
     pair_offsets: np.ndarray, i: np.ndarray, j: np.ndarray, u_ij: np.ndarray,
     u_ji: np.ndarray, health: np.ndarray,
 ) -> None:  # fmt: skip
     """Fill i, j (int32), u_ij, u_ji (float32) of every pair that can have weight; i < j.
 
     tables, raw: segments x 4 x K x K, clipped and not; table_of: which one a group uses.
+    psi: segments x K x K, theta on the diagonal; variance: v of the co-clicks, inf for none of it.
     session: weight of a session by its number of clicks. clicked: bool per document.
     pair_offsets: int64, groups + 1, already filled. health: 4 x K, added to.
     """
@@ -125,6 +149,8 @@ def weigh_groups(
             for b in range(a + 1, n):
                 if not (all_pairs or slot[a] >= 0 or slot[b] >= 0):
                     continue
+                if slot[a] >= 0 and slot[b] >= 0 and variance < np.inf:
+                    _smooth(a, b, slot, single, both, total, psi[table_of[g]], variance)
                 _types(slot[a], slot[b], single, both, total, kinds, mirror)
                 i[p], j[p] = a, b
                 u_ij[p] = _add_health(table, plain, a, b, kinds, health)
@@ -150,10 +176,10 @@ def _types(
 
 @njit(cache=True, nogil=True)
 def label_pairs(
-    group_docs: np.ndarray, labels: np.ndarray, pair_offsets: np.ndarray, i: np.ndarray,
-    j: np.ndarray, u_ij: np.ndarray, u_ji: np.ndarray,
+    group_docs: np.ndarray, labels: np.ndarray, gains: np.ndarray, pair_offsets: np.ndarray,
+    i: np.ndarray, j: np.ndarray, u_ij: np.ndarray, u_ji: np.ndarray,
 ) -> None:  # fmt: skip
-    """1[y_i > y_j] for every pair of documents with two known, different labels (-1: unknown).
+    """Gain of y_i less that of y_j for every pair with two known labels, y_i > y_j (-1: unknown).
 
     With i empty, only pair_offsets is filled: call once to size the arrays, once to fill them.
     """
@@ -167,6 +193,7 @@ def label_pairs(
                     continue
                 if i.size:
                     i[p], j[p] = a, b
-                    u_ij[p], u_ji[p] = np.float32(y_a > y_b), np.float32(y_b > y_a)
+                    more = gains[y_a] - gains[y_b]
+                    u_ij[p], u_ji[p] = max(more, 0.0), max(-more, 0.0)
                 p += 1
         pair_offsets[g + 1] = p
