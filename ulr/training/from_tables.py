@@ -43,7 +43,10 @@ def load_pairs(url: str, files: Sequence[str]) -> RankingData:
 
 
 def train_plan(
-    data: RankingData, plan: TrainPlan, after_round: Callable[[int, float | None], None] | None
+    data: RankingData,
+    plan: TrainPlan,
+    after_round: Callable[[int, float | None], None] | None,
+    checkpoint_every: int = 0,
 ) -> TrainedRanker:
     """Train on most queries, stop on the rest; which is which depends on their names alone."""
     aside = queries_aside(data.query_ids, plan.validation_share, "validation")
@@ -59,6 +62,7 @@ def train_plan(
         validation=split_queries(data, aside) if stops else None,
         stop_on=plan.stop_on,
         patience=plan.patience,
+        checkpoint_every=checkpoint_every,
         after_round=after_round,
     )
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.arrow import hashes
+from ulr.errors import UserError
 from ulr.pair_arrays import concat_pairs
 from ulr.training.dataset import RankingData, read_pairs
 from ulr.training.reference import BinnedRows
@@ -56,6 +57,11 @@ class ShardBuilder:
 
     def add(self, piece: RankingData) -> None:
         """Bin a piece's rows and keep the rest of it; score them where training goes on."""
+        if piece.features.shape[1] != self._rows.width:
+            raise UserError(
+                f"query {piece.query_ids[0]} has {piece.features.shape[1]} features a row, others "
+                f"{self._rows.width}; features must have one length for all"
+            )
         self._rows.push(piece.features.reshape(-1))
         scores = np.zeros(len(piece.features))
         if self._model is not None:
