@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from clicks import as_table, clicked_data
 from pyspark import cloudpickle
 
+from ulr.errors import UserError
+from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed import Fleet, train_on_spark
 from ulr.training.from_tables import TrainPlan, load_pairs, train_plan
 from ulr.training.spread import PairFiles
@@ -18,8 +29,8 @@ SETTINGS = {
     "num_threads": 1, "seed": 5, "bagging_fraction": 0.7, "bagging_freq": 1,
     "feature_fraction": 0.7,
 }  # fmt: skip
-PLAN = TrainPlan("t+/t-", 12, SETTINGS, validation_share=0.3, patience=12, p=1)
-FLEET = Fleet(num_workers=2, checkpoint_every=4, peer_timeout=5.0)
+PLAN = TrainPlan("t+/t-", 12, SETTINGS, validation_share=0.3, patience=12, p=1, checkpoint_every=4)
+FLEET = Fleet(num_workers=2, peer_timeout=5.0)
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +47,13 @@ def source(tmp_path_factory):
 @pytest.fixture(scope="module")
 def alone(source):
     """What one process makes of it, without Spark."""
-    return train_plan(load_pairs(source.url, source.files), PLAN, None, FLEET.checkpoint_every)
+    return train_plan(load_pairs(source.url, source.files), PLAN, None)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_workers_on_spark_train_the_model_of_one_process(spark, source, alone, workers):
     told = []
-    fleet = Fleet(num_workers=workers, checkpoint_every=4)
-    outcome = train_on_spark(spark, source, PLAN, fleet, hear=told.append)
+    outcome = train_on_spark(spark, source, PLAN, Fleet(workers), hear=told.append)
     assert outcome.ranker.model_text() == alone.model_text()
     assert outcome.ranker.history == alone.history
     assert outcome.ranker.biases.t_minus.tobytes() == alone.biases.t_minus.tobytes()
@@ -54,11 +64,16 @@ def test_workers_on_spark_train_the_model_of_one_process(spark, source, alone, w
     assert outcome.failures == []
 
 
-def break_once(rank: int, attempt: int, number: int, *, plan: list[tuple[int, int, str]]) -> None:
+def break_once(
+    rank: int, attempt: int, number: int, *, plan: list[tuple[int, int, str]], note: str = ""
+) -> None:
     """Attempt n breaks as the n-th entry (rank, round, how) of the plan says."""
     if attempt > len(plan) or (rank, number) != plan[attempt - 1][:2]:
         return
     how = plan[attempt - 1][2]
+    if note:
+        with open(note, "a") as file:
+            file.write(f"{os.getpid()}\n")
     if how == "raise":
         raise ZeroDivisionError("for a test")
     os.kill(os.getpid(), signal.SIGKILL if how == "kill" else signal.SIGSTOP)
@@ -82,26 +97,43 @@ def test_a_disturbed_run_ends_with_the_model_of_an_undisturbed_one(
     spark, source, alone, plan, tmp_path
 ):
     checkpoints = Checkpoints(str(tmp_path), "method=t", "abc")
-    start = time.monotonic()
-    outcome = train_on_spark(
-        spark, source, PLAN, FLEET, checkpoints, on_round=partial(break_once, plan=plan)
-    )
+    start, note = time.monotonic(), tmp_path / "pids"
+    breaking = partial(break_once, plan=plan, note=str(note))
+    outcome = train_on_spark(spark, source, PLAN, FLEET, checkpoints, on_round=breaking)
     assert outcome.ranker.model_text() == alone.model_text()
     assert outcome.ranker.history == alone.history
     assert len(outcome.failures) == len(plan)
-    last_round = plan[-1][1]
-    assert all(r.resumed_at == (last_round - 1) // 4 * 4 for r in outcome.reports)
+    last_round = plan[-1][1]  # where it ends a segment, the first worker may have saved it already
+    resumed = {report.resumed_at for report in outcome.reports}
+    assert len(resumed) == 1
+    assert resumed <= {(last_round - 1) // 4 * 4, last_round // 4 * 4}
     stops = sum(how == "stop" for _, _, how in plan)
     assert time.monotonic() - start < 60 + stops * FLEET.peer_timeout + 20 * len(plan)
+
+    stopped = zip(note.read_text().split(), plan, strict=True)
+    assert all(gone(int(pid)) for pid, (_, _, how) in stopped if how == "stop")
+
+
+def gone(pid: int, within: float = 20.0) -> bool:
+    """Whether a process has ended: nothing of a lost worker stays behind."""
+    by = time.monotonic() + within
+    while time.monotonic() < by:
+        status = Path(f"/proc/{pid}/status")
+        if not status.exists() or "State:\tZ" in status.read_text():
+            return True
+        time.sleep(0.2)
+    return False
 
 
 def test_a_run_that_keeps_failing_says_so_and_goes_on_when_run_again(
     spark, source, alone, tmp_path
 ):
     checkpoints = Checkpoints(str(tmp_path), "method=t", "abc")
-    fleet = Fleet(num_workers=2, checkpoint_every=4, peer_timeout=5.0, max_retries=1)
+    fleet = Fleet(num_workers=2, peer_timeout=5.0, max_retries=1)
     faults = [(0, 7, "raise")] * 2
-    with pytest.raises(UserError, match="failed 2 times.*ZeroDivisionError: for a test.*run again"):
+    with pytest.raises(
+        UserError, match=r"failed 2 times.*ZeroDivisionError: for a test.*run again"
+    ):
         train_on_spark(
             spark, source, PLAN, fleet, checkpoints, on_round=partial(break_once, plan=faults)
         )

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ulr.errors import UserError
@@ -22,7 +21,7 @@ from ulr.training.balance import balance
 from ulr.training.barrier import check_slots, train_in_barrier
 from ulr.training.biases import first_biases
 from ulr.training.checkpoint import Checkpoints
-from ulr.training.failures import reason_of, refusal_in
+from ulr.training.failures import SPARK_FAILED, reason_of, refusals_told
 from ulr.training.from_tables import LEARNED, TrainPlan
 from ulr.training.parameters import refuse_row_counts, split_parameters
 from ulr.training.partition import Bins
@@ -40,7 +39,6 @@ class Fleet:
     """How many workers, and what happens when one is lost."""
 
     num_workers: int = 1
-    checkpoint_every: int = 50
     peer_timeout: float = 30.0
     max_retries: int = 3
     threads: int = 0  # of each worker; 0: what Spark gives a task
@@ -77,16 +75,16 @@ def train_on_spark(
     if fleet.num_workers > 1:
         refuse_row_counts(learner)
     check_slots(spark, fleet.num_workers)
-    census = take_census(spark, source)
-    census, stops = _with_validation(census, plan)
+    with refusals_told():
+        census, stops = _with_validation(take_census(spark, source), plan)
+        sample = take_sample(spark, source, ~census.aside, census)
     workers = min(fleet.num_workers, int((~census.aside).sum()))
     part = place(census, workers)
     bins = min(plan.position_bins, census.deepest)
-    sample = take_sample(spark, source, ~census.aside, census)
     job = Job(
         spec=TrainSpec(
             plan.rounds, learner, plan.stop_on, plan.patience if stops else 0,
-            fleet.checkpoint_every,
+            plan.checkpoint_every,
         ),
         bins=Bins(make_reference(sample, learner.lightgbm), census.width, learner.lightgbm),
         rows=announced(census, part, workers),
@@ -139,10 +137,9 @@ def _attempts(job: Job, run: Callable[[Job], Any], max_retries: int) -> tuple[An
     while True:
         job = replace(job, attempt=len(failures) + 1)
         try:
-            return *run(job), failures
-        except PySparkException as error:
-            if said := refusal_in(str(error)):
-                raise UserError(said) from None
+            with refusals_told():
+                return *run(job), failures
+        except SPARK_FAILED as error:
             failures.append(reason_of(str(error)))
             if len(failures) > max_retries:
                 raise UserError(

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from ulr.errors import UserError
+
+SPARK_FAILED = (PySparkException, Py4JJavaError)
 _OURS = re.compile(r"^ulr\.errors\.(?:UserError|DataRefused): (.+)$", re.MULTILINE)
 _RAISED = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Lost|Exception|Gone)\b.*)$", re.M)
+
+
+@contextlib.contextmanager
+def refusals_told() -> Iterator[None]:
+    """What a task refused reaches the user as if the driver had said it."""
+    try:
+        yield
+    except SPARK_FAILED as error:
+        if said := refusal_in(str(error)):
+            raise UserError(said) from None
+        raise
 
 
 def refusal_in(text: str) -> str | None:

@@ -78,7 +78,7 @@ def take_sample(spark: SparkSession, source: PairFiles, chosen: np.ndarray, cens
     """Rows (float32) of the chosen queries for the bins; the same however the files are cut."""
     total = int(census.rows[chosen].sum())
     per_file = _per_file(census, np.where(chosen, 0, -1), len(source.all))
-    take = partial(_sample, source=source, chosen=per_file, total=total)
+    take = partial(_sample, source=source, chosen=per_file, total=total, width=census.width)
     kept = _numbered(spark, source).mapInArrow(take, "key long, features array<float>").toArrow()
     kept = kept.take(pa.array(np.argsort(kept["key"].to_numpy().view(np.uint64), kind="stable")))
     values = lists(kept["features"])
@@ -148,7 +148,7 @@ def _width(source: PairFiles, number: int) -> int:
 
 
 def _sample(
-    batches: Batches, *, source: PairFiles, chosen: list[np.ndarray], total: int
+    batches: Batches, *, source: PairFiles, chosen: list[np.ndarray], total: int, width: int
 ) -> Batches:
     for number, start, piece in _pieces(batches, source, ["query_id", "doc_ids", "features"]):
         keep = chosen[number][start : start + piece.num_rows] >= 0
@@ -157,12 +157,22 @@ def _sample(
             continue
         keys, sizes = hashes(table["query_id"]), lists(table["doc_ids"]).lengths
         inside = in_sample(keys, sizes, total)
+        _refuse_other_width(table, sizes, width)
         features = whole(table["features"]).flatten()
-        width = len(features) // max(int(sizes.sum()), 1)
         rows = pa.FixedSizeListArray.from_arrays(features, width).filter(pa.array(inside))
         key = np.repeat(keys, sizes)[inside].view(np.int64)
         yield pa.RecordBatch.from_arrays(
             [pa.array(key), rows.cast(pa.list_(pa.float32()))], ["key", "features"]
+        )
+
+
+def _refuse_other_width(table: pa.Table, rows: np.ndarray, width: int) -> None:
+    values = lists(table["features"]).lengths
+    if (values != rows * width).any():
+        at = int(np.flatnonzero(values != rows * width)[0])
+        raise UserError(
+            f"query {table['query_id'][at]} has {values[at]} feature values for {rows[at]} "
+            f"documents, others {width} a document; features must have one length for all"
         )
 
 
