@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from clicks import as_table, clicked_data
+from clicked_pairs import as_table, clicked_data
 from pyspark import cloudpickle
 
 from ulr.errors import UserError

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import lightgbm as lgb
 import numpy as np
 import pytest
-from clicks import DOCS, WIDTH, clicked_data, share
+from clicked_pairs import DOCS, WIDTH, clicked_data, share
 from party import on_threads
 
 from ulr.errors import UserError
 from ulr.training.biases import first_biases
+from ulr.training.crew import Member, train_crew
 from ulr.training.dataset import split_queries
 from ulr.training.mesh import Mesh, PeerLost
-from ulr.training.parameters import refuse_row_counts, split_parameters
+from ulr.training.parameters import split_parameters
 from ulr.training.partition import build_shard
 from ulr.training.state import TrainState, state_from_json
 from ulr.training.trainer import bins_of
@@ -24,7 +26,8 @@ SETTINGS = {
     "num_leaves": 7, "learning_rate": 0.2, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 3.0,
     "num_threads": 1, "seed": 5,
 }  # fmt: skip
-SAMPLING = {"bagging_fraction": 0.6, "bagging_freq": 2, "feature_fraction": 0.6}
+SAMPLING = {"bagging_fraction": 0.6, "bagging_freq": 2, "feature_fraction": 0.6,
+            "feature_fraction_bynode": 0.7, "min_data_in_leaf": 4}  # fmt: skip
 DATA = clicked_data(90)
 VALID = np.arange(90) % 3 == 1
 TRAIN_DATA, VALID_DATA = split_queries(DATA, ~VALID), split_queries(DATA, VALID)
@@ -33,6 +36,13 @@ TRAIN_DATA, VALID_DATA = split_queries(DATA, ~VALID), split_queries(DATA, VALID)
 def spec_of(rounds=12, patience=0, checkpoint_every=5, stop_on="pair_loss", **lightgbm):
     learner = split_parameters({**SETTINGS, **lightgbm}, "ndcg")
     return TrainSpec(rounds, learner, stop_on, patience, checkpoint_every)
+
+
+def members_of(spec: TrainSpec, state: TrainState, ranks: int) -> list[Member]:
+    bins = bins_of(TRAIN_DATA, spec.learner)
+    parts = [[share(d, r, ranks) for d in (TRAIN_DATA, VALID_DATA)] for r in range(ranks)]
+    return [Member(*(build_shard([p], bins, p.pairs.rows, state.model) for p in both))
+            for both in parts]  # fmt: skip
 
 
 def worker_of(mesh: Mesh, spec: TrainSpec, state: TrainState, sizes=None) -> Worker:
@@ -45,6 +55,12 @@ def worker_of(mesh: Mesh, spec: TrainSpec, state: TrainState, sizes=None) -> Wor
 def train_on(workers: int, spec: TrainSpec, state: TrainState | None = None):
     """Final state of every worker, and the states saved by the first."""
     saved: list[TrainState] = []
+    if workers == 1:
+        state = state or TrainState()
+        options = {"threads": 1, "save": saved.append, "tell": lambda number, value: None}
+        alone = Mesh(0, [None], 1.0)
+        end, _ = train_crew(alone, members_of(spec, state, 2), spec, state, **options)
+        return [end], saved
 
     def work(mesh: Mesh) -> TrainState:
         worker = worker_of(mesh, spec, state or TrainState())
@@ -61,6 +77,29 @@ def test_one_two_and_three_workers_train_the_same_model_to_the_last_byte(samplin
     assert len(models) == 6
     assert len(set(models)) == 1
     assert lgb.Booster(model_str=models[0]).num_trees() == 12
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_the_data_and_settings_one_two_and_five_workers_agree(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    data = clicked_data(int(rng.integers(30, 120)), seed)
+    x = data.features.copy()
+    if seed % 3 == 0:
+        x[rng.random(x.shape) < 0.8] = 0.0
+    if seed % 3 == 1:
+        x = np.round(x)
+    data = replace(data, features=x)
+    aside = np.arange(data.pairs.queries) % 2 == 0
+    monkeypatch.setitem(globals(), "TRAIN_DATA", split_queries(data, ~aside))
+    monkeypatch.setitem(globals(), "VALID_DATA", split_queries(data, aside))
+    spec = spec_of(
+        rounds=12, patience=12, num_leaves=int(rng.integers(2, 40)),
+        min_sum_hessian_in_leaf=float(10 ** rng.uniform(-3, 1)), max_bin=int(rng.choice([15, 255])),
+        lambda_l1=float(seed % 2), lambda_l2=float(rng.random()), max_depth=[-1, 4][seed % 2],
+        **(SAMPLING if seed % 2 else {}),
+    )  # fmt: skip
+    states = [train_on(n, spec)[0][-1] for n in (1, 2, 5)]
+    assert len({(s.model, s.history) for s in states}) == 1
 
 
 def test_learned_biases_are_sums_over_all_workers():
@@ -134,7 +173,7 @@ def test_a_worker_that_leaves_in_the_middle_of_a_tree_ends_the_training_of_all()
     [
         ({"boosting_type": "dart"}, "lightgbm.boosting = 'dart'.*only 'gbdt'"),
         ({"data_sample_strategy": "goss"}, "only 'bagging'"),
-        ({"feature_fraction_bynode": 0.5}, "only 1.0"),
+        ({"extra_trees": True}, "only False"),
         ({"machines": "a:1"}, "lightgbm.machines is set by training"),
         ({"n_estimators": 5}, "lightgbm.num_iterations is set by training"),
     ],
@@ -142,12 +181,6 @@ def test_a_worker_that_leaves_in_the_middle_of_a_tree_ends_the_training_of_all()
 def test_settings_that_would_break_the_promise_are_refused(setting, message):
     with pytest.raises(UserError, match=message):
         split_parameters(setting, "ndcg")
-
-
-def test_row_counts_are_refused_for_several_workers():
-    with pytest.raises(UserError, match="min_sum_hessian_in_leaf"):
-        refuse_row_counts(split_parameters({"min_data_in_leaf": 20}, "ndcg"))
-    refuse_row_counts(split_parameters({"min_child_samples": 1}, "ndcg"))
 
 
 def test_feature_rows_of_another_length_are_refused():

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+
 import numba
+
+KERNELS = threading.Lock()  # not every threading layer of numba bears two callers at once
 
 
 def use_threads(count: int) -> None:

@@ -31,7 +31,7 @@ def train_in_barrier(parcels: DataFrame, job: Job) -> tuple[TrainState, list[Rep
     rows = parcels.mapInArrow(partial(_worker, job=job), PARCEL, barrier=True).collect()
     found = {(row.part, row.kind): json.loads(bytes(row.content)) for row in rows}
     state = state_from_json(found[0, "state"], job.biases)
-    reports = [Report(**found[rank, "report"]) for rank in range(len(job.rows))]
+    reports = [Report(**found[key]) for key in sorted(found) if key[1] == "report"]
     return state, reports
 
 
@@ -46,7 +46,7 @@ def _worker(batches: Batches, *, job: Job) -> Batches:
         addresses, rank, token=job.token, attempt=job.attempt, timeout=job.peer_timeout
     )
     try:
-        tables = ((kind, open_table(content)) for _, kind, content in unpack(batches))
+        tables = ((part, kind, open_table(content)) for part, kind, content in unpack(batches))
         state, report = train_part(mesh, tables, job)
         mesh.allgather(b"done")  # nobody leaves while another still counts on it
     except BaseException as why:

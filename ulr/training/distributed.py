@@ -21,9 +21,10 @@ from ulr.training.balance import balance
 from ulr.training.barrier import check_slots, train_in_barrier
 from ulr.training.biases import first_biases
 from ulr.training.checkpoint import Checkpoints
+from ulr.training.crew import ranks_of
 from ulr.training.failures import SPARK_FAILED, reason_of, refusals_told
 from ulr.training.from_tables import LEARNED, TrainPlan
-from ulr.training.parameters import refuse_row_counts, split_parameters
+from ulr.training.parameters import split_parameters
 from ulr.training.partition import Bins
 from ulr.training.reference import make_reference
 from ulr.training.spread import Census, PairFiles, spread, take_census, take_sample
@@ -72,14 +73,14 @@ def train_on_spark(
     """
     cut_of(plan.stop_on)
     learner = split_parameters(plan.lightgbm, plan.metric)
-    if fleet.num_workers > 1:
-        refuse_row_counts(learner)
     check_slots(spark, fleet.num_workers)
     with refusals_told():
         census, stops = _with_validation(take_census(spark, source), plan)
         sample = take_sample(spark, source, ~census.aside, census)
-    workers = min(fleet.num_workers, int((~census.aside).sum()))
-    part = place(census, workers)
+    queries = int((~census.aside).sum())
+    workers = min(fleet.num_workers, queries)
+    ranks = ranks_of(workers, queries)
+    part = place(census, ranks)
     bins = min(plan.position_bins, census.deepest)
     job = Job(
         spec=TrainSpec(
@@ -87,7 +88,7 @@ def train_on_spark(
             plan.checkpoint_every,
         ),
         bins=Bins(make_reference(sample, learner.lightgbm), census.width, learner.lightgbm),
-        rows=announced(census, part, workers),
+        rows=announced(census, part, ranks),
         biases=first_biases(bins, plan.p, plan.theta) if plan.method == LEARNED else None,
         checkpoints=checkpoints,
         token=secrets.token_hex(32),
@@ -103,21 +104,21 @@ def train_on_spark(
         )
     rows, pairs = (int(count[~census.aside].sum()) for count in (census.rows, census.pairs))
     ranker = ranker_of(state, plan.stop_on)
-    return Outcome(ranker, reports, failures, int((~census.aside).sum()), rows, pairs)
+    return Outcome(ranker, reports, failures, queries, rows, pairs)
 
 
-def place(census: Census, workers: int) -> np.ndarray:
-    """The worker of every query; those to train on and those to validate on each spread evenly."""
+def place(census: Census, ranks: int) -> np.ndarray:
+    """The rank of every query; those to train on and those to validate on each spread evenly."""
     part = np.empty(census.rows.size, np.int32)
     for chosen in (~census.aside, census.aside):
-        part[chosen] = balance(census.rows[chosen], census.pairs[chosen], workers)
+        part[chosen] = balance(census.rows[chosen], census.pairs[chosen], ranks)
     return part
 
 
-def announced(census: Census, part: np.ndarray, workers: int) -> list[tuple[int, int]]:
-    """Rows to train on and to validate on, per worker."""
+def announced(census: Census, part: np.ndarray, ranks: int) -> list[tuple[int, int]]:
+    """Rows to train on and to validate on, per rank."""
     train, aside = (
-        np.bincount(part[chosen], census.rows[chosen], workers).astype(int).tolist()
+        np.bincount(part[chosen], census.rows[chosen], ranks).astype(int).tolist()
         for chosen in (~census.aside, census.aside)
     )
     return list(zip(train, aside, strict=True))

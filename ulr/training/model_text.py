@@ -13,6 +13,7 @@ from lightgbm.basic import _LIB, _safe_call
 
 _NOT_THE_MODEL = ("tree_learner", "num_machines", "local_listen_port", "time_out", "machines",
                   "machine_list_filename", "num_threads", "feature_fraction_seed", "device_type",
+                  "min_data_in_leaf",
                   "gpu_platform_id", "gpu_device_id", "num_gpu", "gpu_use_dp")  # fmt: skip
 
 
@@ -22,7 +23,7 @@ def plain_model(text: str, rows: int) -> str:
     lines = [line for line in head.split("\n") if not line.startswith("tree_sizes=")]
     if trees:
         last, end, tail = trees[-1].partition("\nend of trees")
-        trees = [_with_estimated_rows(tree, rows) for tree in (*trees[:-1], last)]
+        trees = [_plain_tree(tree, rows) for tree in (*trees[:-1], last)]
         trees[-1] += end + _without_settings(tail)
     return _saved(_loaded("\nTree=".join(["\n".join(lines), *trees])))
 
@@ -50,26 +51,32 @@ def _saved(booster: lgb.Booster) -> str:
 
 
 def _without_settings(tail: str) -> str:
-    prefixes = tuple(f"[{name}: " for name in _NOT_THE_MODEL)
-    return "\n".join(line for line in tail.split("\n") if not line.startswith(prefixes))
+    dropped = tuple(f"[{name}: " for name in _NOT_THE_MODEL)
+    return "\n".join(line for line in tail.split("\n") if not line.startswith(dropped))
 
 
-def _with_estimated_rows(tree: str, rows: int) -> str:
-    fields = dict(line.split("=", 1) for line in tree.split("\n")[1:] if "=" in line)
+def _plain_tree(tree: str, rows: int) -> str:
+    """A tree with rows as any number of workers would give them."""
+    lines = [line.partition("=") for line in tree.split("\n")]
+    fields = {name: value.split() for name, sign, value in lines if sign}
     if not fields.get("leaf_weight"):
         return tree
-    weight = np.array(fields["leaf_weight"].split(), np.float64)
+    children = [list(map(int, fields[name])) for name in ("left_child", "right_child")]
+    leaves, nodes = _rows(np.array(fields["leaf_weight"], np.float64), children, rows)
+    new = {"leaf_count": map(str, leaves), "internal_count": map(str, nodes)}
+    return "\n".join(
+        f"{name}={' '.join(new[name])}" if name in new else name + sign + value
+        for name, sign, value in lines
+    )
+
+
+def _rows(weight: np.ndarray, children: list[list[int]], rows: int) -> tuple[list[int], list[int]]:
+    """Rows of every leaf and node, by their share of the Hessian; a leaf has one at least."""
     total = weight.sum()
     leaves = np.rint(weight * (rows / total)) if total > 0 else np.zeros(weight.size)
     leaves = np.maximum(leaves, 1).astype(np.int64).tolist()
-    children = [list(map(int, fields[k].split())) for k in ("left_child", "right_child")]
     nodes = [0] * len(children[0])
     for node in reversed(range(len(nodes))):  # a node is younger than its parent
         below = (side[node] for side in children)
         nodes[node] = sum(nodes[c] if c >= 0 else leaves[~c] for c in below)
-    counts = {"leaf_count": leaves, "internal_count": nodes}
-    return "\n".join(
-        f"{name}={' '.join(map(str, counts[name]))}" if name in counts else line
-        for line in tree.split("\n")
-        for name in [line.split("=", 1)[0]]
-    )
+    return leaves, nodes

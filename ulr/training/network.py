@@ -5,12 +5,18 @@ leaves. Here a lost peer ends the collective. An exception cannot pass through L
 it is kept, the output is zeroed, and `check` raises it once LightGBM has returned.
 
 The network belongs to the thread that opened it: Booster and updates must run there too.
+
+One message is changed on its way. At the start of a tree LightGBM adds up everybody's rows, and
+from then on estimates the rows of a node as that sum times its share of the Hessian, in whole
+numbers. A node of few light rows beside heavy ones comes out as 0 rows: its split is refused, or
+ends the training with "Check failed". So the sum is told in units of a fraction of a row.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,11 +52,17 @@ _ALLGATHER = ctypes.CFUNCTYPE(
 )
 
 
-class Network:
-    """The two collectives that LightGBM needs."""
+ROOT_ROWS = 2**30  # what all rows together are told as, nearly
+_ROOT = struct.calcsize("ddi4x")  # sums of Hessian and gradient, rows: a C++ tuple
+_ROWS_AT = (16, 0)  # where rows are in it; the standard libraries differ
 
-    def __init__(self, mesh: Mesh) -> None:
-        self.mesh = mesh
+
+class Network:
+    """The two collectives that LightGBM needs. rows: of this worker, and of all."""
+
+    def __init__(self, mesh: Mesh, rows: int, total_rows: int) -> None:
+        self.mesh, self.rows = mesh, rows
+        self.units = max(1, ROOT_ROWS // max(total_rows, 1))
         self.error: BaseException | None = None
         self._reducers: dict[int, Any] = {}
         # LightGBM keeps bare pointers: these two must live as long as it may call them.
@@ -82,11 +94,21 @@ class Network:
         content, size, starts, lengths, _, output, output_size = call
         try:
             self.check()
-            for block, part in enumerate(self.mesh.allgather(_view(content, size))):
+            own = self._in_units(_view(content, size)) if size == _ROOT else _view(content, size)
+            for block, part in enumerate(self.mesh.allgather(own)):
                 ctypes.memmove(output + starts[block], _address(part), lengths[block])
         except BaseException as why:
             self.error = self.error or why
             ctypes.memset(output, 0, output_size)
+
+    def _in_units(self, sums: memoryview) -> bytearray:
+        """The sums of a tree's root with rows in finer units."""
+        message = bytearray(sums)
+        for at in _ROWS_AT:
+            if struct.unpack_from("i", message, at)[0] == self.rows:
+                struct.pack_into("i", message, at, self.rows * self.units)
+                return message
+        raise RuntimeError("LightGBM lays out its sums in a way unknown here; use another version")
 
     def _reducer(self, pointer: int) -> Any:
         if pointer not in self._reducers:
@@ -95,10 +117,11 @@ class Network:
 
 
 @contextlib.contextmanager
-def open_network(mesh: Mesh) -> Iterator[Network]:
+def open_network(mesh: Mesh, rows: int, total_rows: int) -> Iterator[Network]:
     """LightGBM on this thread talks over the mesh until the block ends."""
-    network = Network(mesh)
+    network = Network(mesh, rows, total_rows)
     if mesh.size > 1:
+        _be_quiet()
         _safe_call(
             _LIB.LGBM_NetworkInitWithFunctions(
                 ctypes.c_int(mesh.size),
@@ -112,6 +135,12 @@ def open_network(mesh: Mesh) -> Iterator[Network]:
     finally:
         if mesh.size > 1:
             _safe_call(_LIB.LGBM_NetworkFree())
+
+
+def _be_quiet() -> None:
+    """LightGBM's log level belongs to the thread, and is set by whatever reads settings there."""
+    count = ctypes.c_int()
+    _safe_call(_LIB.LGBM_GetSampleCount(ctypes.c_int32(1), b"verbosity=-1", ctypes.byref(count)))
 
 
 def _view(address: int, size: int) -> memoryview:

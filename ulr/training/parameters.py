@@ -23,11 +23,12 @@ BAGGING = ("bagging_fraction", "bagging_freq", "bagging_seed")
 NETWORK = ("machines", "num_machines", "local_listen_port", "machine_list_filename",
            "time_out", "tree_learner", "pre_partition")  # fmt: skip
 # What may be said only in this way. Anything else looks at a worker's own rows, at its random
-# state, or at the number of rows in a node, which one process counts and several estimate.
+# state, or at the number of rows in a node, which are not told in rows.
 ONLY = {"boosting": "gbdt", "data_sample_strategy": "bagging", "bagging_by_query": False,
         "extra_trees": False, "linear_tree": False, "use_quantized_grad": False,
-        "feature_fraction_bynode": 1.0, "path_smooth": 0.0, "cegb_penalty_split": 0.0,
+        "path_smooth": 0.0, "cegb_penalty_split": 0.0,
         "categorical_feature": ""}  # fmt: skip
+MOST_ROWS = 2**30 - 1
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,19 @@ class Learner:
     options: LambdaOptions
     bag: Bag
 
-    def for_segment(self, first_round: int, workers: int) -> dict[str, Any]:
-        """Settings of the Booster that grows the trees from `first_round` on.
+    def for_segment(self, first_round: int, ranks: int, units: int) -> dict[str, Any]:
+        """Settings of the Booster that grows the trees from `first_round` on, as one of `ranks`.
 
         Its features are sampled from a seed of that round: a resumed run draws what the first did.
+        units: of the network, in a row.
         """
         seed = mix(int(self.lightgbm.get("feature_fraction_seed", 2)), first_round) % 2**31
-        apart = {"tree_learner": "data", "num_machines": workers} if workers > 1 else {}
-        return {**self.lightgbm, "feature_fraction_seed": seed, **apart}
+        settings = {**self.lightgbm, "feature_fraction_seed": seed}
+        if ranks > 1:
+            rows = int(self.lightgbm.get("min_data_in_leaf", 20)) * units
+            settings |= {"tree_learner": "data", "num_machines": ranks,
+                         "min_data_in_leaf": min(max(rows, 1), MOST_ROWS)}  # fmt: skip
+        return settings
 
 
 def split_parameters(lightgbm: Mapping[str, Any], metric: str) -> Learner:
@@ -90,19 +96,9 @@ def split_parameters(lightgbm: Mapping[str, Any], metric: str) -> Learner:
     if not rest.get("force_row_wise"):
         rest["force_col_wise"] = True  # row-wise keeps the matrix twice, and timing would choose
     if int(rest.get("min_data_in_leaf", 20)) <= 1:
-        rest["min_data_in_leaf"] = 0  # 1 would be tested on counts estimated from Hessians
+        rest["min_data_in_leaf"] = 0  # leaves are bounded by Hessian, not by an estimate of rows
     fixed = {"verbose": -1, **rest, "objective": "none", "feature_pre_filter": False}
     return Learner(fixed, LambdaOptions(**ours, metric=metric), bag)
-
-
-def refuse_row_counts(learner: Learner) -> None:
-    """Several workers estimate row counts: leaves must be bounded by their Hessian instead."""
-    count = int(learner.lightgbm.get("min_data_in_leaf", 20))
-    if count > 0:
-        raise UserError(
-            f"lightgbm.min_data_in_leaf = {count}: with several workers rows of a leaf are only "
-            "estimated; set it to 1 and bound leaves by lightgbm.min_sum_hessian_in_leaf"
-        )
 
 
 def _by_main_name(lightgbm: Mapping[str, Any]) -> dict[str, Any]:

@@ -88,10 +88,14 @@ def take_sample(spark: SparkSession, source: PairFiles, chosen: np.ndarray, cens
 def spread(
     spark: SparkSession, source: PairFiles, census: Census, part: np.ndarray, workers: int
 ) -> DataFrame:
-    """Parcels of whole queries, those of worker n in partition n."""
+    """Parcels of whole queries, those of rank r in the partition of its worker."""
     send = partial(_send, source=source, parts=_per_file(census, part, len(source.all)),
                    aside=_per_file(census, census.aside, len(source.all)))  # fmt: skip
-    return _numbered(spark, source).mapInArrow(send, PARCEL).repartitionById(workers, F.col("part"))
+    return (
+        _numbered(spark, source)
+        .mapInArrow(send, PARCEL)
+        .repartitionById(workers, F.col("part") % workers)
+    )
 
 
 def _numbered(spark: SparkSession, source: PairFiles) -> DataFrame:

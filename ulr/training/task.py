@@ -10,20 +10,19 @@ import resource
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pyarrow as pa
 
 from ulr.errors import UserError
-from ulr.kernels.threads import use_threads
 from ulr.training.biases import Biases
 from ulr.training.checkpoint import Checkpoints
+from ulr.training.crew import Member, train_crew
 from ulr.training.dataset import read_pairs
 from ulr.training.mesh import Mesh
-from ulr.training.partition import Bins, Shard, ShardBuilder
+from ulr.training.partition import Bins, ShardBuilder
 from ulr.training.state import TrainState, state_from_json
 from ulr.training.telemetry import Reporter
-from ulr.training.worker import TrainSpec, Worker
+from ulr.training.worker import Timings, TrainSpec
 
 TRAIN, VALIDATION = "train", "validation"
 Hook = Callable[[int, int, int], None]
@@ -33,7 +32,8 @@ Hook = Callable[[int, int, int], None]
 class Job:
     """One training, the same for all workers; everything in it can be pickled.
 
-    rows: announced rows of each worker, to train on and to validate on.
+    rows: announced rows of each rank, to train on and to validate on. Rank r belongs to worker
+        r modulo their number.
     on_round: called on every worker with its rank, the attempt and the round that it has grown.
     """
 
@@ -65,53 +65,48 @@ class Report:
 
 
 def train_part(
-    mesh: Mesh, tables: Iterable[tuple[str, pa.Table]], job: Job
+    mesh: Mesh, tables: Iterable[tuple[int, str, pa.Table]], job: Job
 ) -> tuple[TrainState, Report]:
-    """Train worker `mesh.rank` on its tables (each `train` or `validation`)."""
-    job = with_threads(job)
+    """Train worker `mesh.rank` on its tables, each for a rank, to train or to validate on."""
     state = _agree(mesh, job)
-    report = Report(mesh.rank, *job.rows[mesh.rank], resumed_at=state.rounds)
+    report = Report(mesh.rank, 0, 0, resumed_at=state.rounds)
     if state.finished:
         return state, report
     start = time.monotonic()
-    train, validation = take_shards(tables, job, mesh.rank, state.model)
-    worker = Worker(mesh, job.spec, train, validation, state)
+    members = take_rows(tables, job, mesh, state.model)
     mesh.allgather(b"ready")  # nobody's clock starts before all have their rows
     begun, waited = time.monotonic(), mesh.seconds
-    state = _run(worker, job)
-    seconds = {**vars(worker.timings), "ingest": begun - start, "train": time.monotonic() - begun}
-    report.rows, report.pairs = train.rows, train.data.pairs.pairs
+    state, timings = _run(mesh, members, job, state)
+    seconds = {**vars(timings), "ingest": begun - start, "train": time.monotonic() - begun}
+    if len(members) == 1:
+        seconds["network"] = mesh.seconds - waited
+    report.rows = sum(member.train.rows for member in members)
+    report.pairs = sum(member.train.data.pairs.pairs for member in members)
     report.seconds = {name: round(value, 6) for name, value in seconds.items()}
-    report.seconds["network"] = round(mesh.seconds - waited, 6)
     report.network_calls, report.network_bytes = mesh.calls, mesh.bytes
     report.peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return state, report
 
 
-def with_threads(job: Job) -> Job:
-    """The job with the number of threads of this task; numba's are set here and now."""
-    use_threads(job.threads)
-    settings = {**job.spec.learner.lightgbm, "num_threads": job.threads}
-    learner = replace(job.spec.learner, lightgbm=settings)
-    bins = replace(job.bins, parameters=settings)
-    return replace(job, spec=replace(job.spec, learner=learner), bins=bins)
-
-
-def take_shards(
-    tables: Iterable[tuple[str, pa.Table]], job: Job, rank: int, model: str
-) -> tuple[Shard, Shard | None]:
+def take_rows(
+    tables: Iterable[tuple[int, str, pa.Table]], job: Job, mesh: Mesh, model: str
+) -> list[Member]:
     """Rows as they come, into the dataset they are for."""
-    announced = dict(zip((TRAIN, VALIDATION), job.rows[rank], strict=True))
+    bins = replace(job.bins, parameters={**job.bins.parameters, "num_threads": job.threads})
+    ranks = range(mesh.rank, len(job.rows), mesh.size)
     builders = {
-        kind: ShardBuilder(job.bins, rows, model) for kind, rows in announced.items() if rows
+        (rank, kind): ShardBuilder(bins, rows, model)
+        for rank in ranks
+        for kind, rows in zip((TRAIN, VALIDATION), job.rows[rank], strict=True)
+        if rows
     }
-    for kind, table in tables:
+    for rank, kind, table in tables:
         if table.num_rows:
-            if kind not in builders:
-                raise UserError(f"worker {rank} was sent {kind} rows, but none were announced")
-            builders[kind].add(read_pairs([table]))
-    shards = {kind: builder.finish() for kind, builder in builders.items()}
-    return shards[TRAIN], shards.get(VALIDATION)
+            if (rank, kind) not in builders:
+                raise UserError(f"rank {rank} was sent {kind} rows, but none were announced")
+            builders[rank, kind].add(read_pairs([table]))
+    shards = {key: builder.finish() for key, builder in builders.items()}
+    return [Member(shards[rank, TRAIN], shards.get((rank, VALIDATION))) for rank in ranks]
 
 
 def _agree(mesh: Mesh, job: Job) -> TrainState:
@@ -125,21 +120,25 @@ def _agree(mesh: Mesh, job: Job) -> TrainState:
     )  # fmt: skip
 
 
-def _run(worker: Worker, job: Job) -> TrainState:
-    rank = worker.mesh.rank
-    reporter = Reporter(job.driver if rank == 0 else None, job.token)
+def _run(
+    mesh: Mesh, members: list[Member], job: Job, state: TrainState
+) -> tuple[TrainState, Timings]:
+    reporter = Reporter(job.driver if mesh.rank == 0 else None, job.token)
 
     def tell(number: int, value: float | None) -> None:
-        event: dict[str, Any] = {"round": number, "value": value, "attempt": job.attempt}
-        reporter.tell(event | {name: round(s, 4) for name, s in vars(worker.timings).items()})
+        reporter.tell({"round": number, "value": value, "attempt": job.attempt,
+                       "seconds": round(time.monotonic() - begun, 4)})  # fmt: skip
         if job.on_round is not None:
-            job.on_round(rank, job.attempt, number)
+            job.on_round(mesh.rank, job.attempt, number)
 
     def save(state: TrainState) -> None:
-        if rank == 0 and job.checkpoints is not None:
+        if mesh.rank == 0 and job.checkpoints is not None:
             job.checkpoints.save(state)
 
+    begun = time.monotonic()
     try:
-        return worker.run(save, tell)
+        return train_crew(
+            mesh, members, job.spec, state, threads=job.threads, save=save, tell=tell
+        )  # fmt: skip
     finally:
         reporter.close()

@@ -1,7 +1,8 @@
-"""One process: the loop of the workers with nobody to talk to, on data that is in memory."""
+"""One process, without Spark, on data that is in memory."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,16 +12,16 @@ import numpy as np
 
 from ulr.arrow import hashes
 from ulr.errors import UserError
-from ulr.kernels.threads import use_threads
 from ulr.training.biases import Biases
-from ulr.training.dataset import RankingData
+from ulr.training.crew import Member, ranks_of, train_crew
+from ulr.training.dataset import RankingData, split_queries
 from ulr.training.mesh import Mesh
 from ulr.training.parameters import Learner, split_parameters
 from ulr.training.partition import Bins, Shard, build_shard
 from ulr.training.reference import in_sample, make_reference
 from ulr.training.state import TrainState
 from ulr.training.validation import best_round, cut_of
-from ulr.training.worker import TrainSpec, Worker
+from ulr.training.worker import TrainSpec
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,20 @@ def train_ranker(
     """
     cut_of(stop_on)
     learner = split_parameters(lightgbm, metric)
-    use_threads(int(learner.lightgbm.get("num_threads", 0)))
     stops = validation is not None and patience > 0
     if stops:
         _refuse_other_width(data, validation)
     spec = TrainSpec(rounds, learner, stop_on, patience if stops else 0, checkpoint_every)
     bins = bins_of(data, learner)
-    shards = [shard_of(part, bins) for part in (data, validation if stops else None)]
-    worker = Worker(Mesh(0, [None], 0.0), spec, *shards, TrainState(biases=biases))
-    state = worker.run(lambda state: None, after_round or (lambda number, value: None))
+    state, _ = train_crew(
+        Mesh(0, [None], 0.0),
+        _members(data, validation if stops else None, bins),
+        spec,
+        TrainState(biases=biases),
+        threads=int(learner.lightgbm.get("num_threads", 0)) or (os.cpu_count() or 1),
+        save=lambda state: None,
+        tell=after_round or (lambda number, value: None),
+    )
     return ranker_of(state, stop_on)
 
 
@@ -93,9 +99,19 @@ def bins_of(data: RankingData, learner: Learner) -> Bins:
     return Bins(make_reference(sample, learner.lightgbm), sample.shape[1], learner.lightgbm)
 
 
-def shard_of(data: RankingData | None, bins: Bins) -> Shard | None:
-    """All of the data as one shard."""
-    return None if data is None else build_shard([data], bins, data.pairs.rows)
+def _members(data: RankingData, validation: RankingData | None, bins: Bins) -> list[Member]:
+    """Every other query to every rank."""
+    ranks = ranks_of(1, data.pairs.queries)
+    trains, checks = _dealt(data, ranks, bins), [None] * ranks
+    if validation is not None:
+        checks = _dealt(validation, ranks, bins)
+    return [Member(t, v) for t, v in zip(trains, checks, strict=True)]
+
+
+def _dealt(data: RankingData, ranks: int, bins: Bins) -> list[Shard | None]:
+    turn = np.arange(data.pairs.queries) % ranks
+    parts = [split_queries(data, turn == rank) for rank in range(ranks)]
+    return [build_shard([p], bins, p.pairs.rows) if p.pairs.rows else None for p in parts]
 
 
 def _refuse_other_width(data: RankingData, validation: RankingData) -> None:

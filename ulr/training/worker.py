@@ -1,9 +1,9 @@
-"""One worker's training loop; a single process is the case of one worker.
+"""The training loop of one rank.
 
-Every worker runs the same loop on its own rows. What they must agree on comes out of sums over
+Every rank runs the same loop on its own rows. What they must agree on comes out of sums over
 all of them: histograms inside LightGBM, the losses behind t+ and t-, the validation totals. Sums
 are exact (gradients on a grid, integers elsewhere), so the model does not depend on the number
-of workers. Trees grow in segments, one Booster each, that end where a checkpoint is due.
+of ranks, from two on. Trees grow in segments, one Booster each, that end where a checkpoint is due.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import lightgbm as lgb
 import numpy as np
 
+from ulr.kernels.threads import KERNELS
 from ulr.training.mesh import Mesh
 from ulr.training.model_text import join_models, plain_model
 from ulr.training.network import Network, open_network
@@ -79,7 +80,7 @@ class Worker:
 
     def run(self, save: Save, tell: Tell) -> TrainState:
         """Train to the end; `save` is called with every state that a run may resume from."""
-        with open_network(self.mesh) as network:
+        with open_network(self.mesh, self.train.rows, self.total_rows) as network:
             while not self.state.finished:
                 self.state = self._segment(network, tell)
                 save(self.state)
@@ -90,7 +91,7 @@ class Worker:
         first, state = self.state.rounds, self.state
         length = self.spec.checkpoint_every or self.spec.rounds
         last = min(self.spec.rounds, (first // length + 1) * length)
-        booster = self._booster(first)
+        booster = self._booster(first, network.units)
         history, grown, finished = list(state.history), 0, last >= self.spec.rounds
         for number in range(first, last):
             if self._grow(booster, network, number):
@@ -114,8 +115,8 @@ class Worker:
             history=tuple(history), finished=finished,
         )  # fmt: skip
 
-    def _booster(self, first: int) -> lgb.Booster:
-        settings = self.spec.learner.for_segment(first, self.mesh.size)
+    def _booster(self, first: int, units: int) -> lgb.Booster:
+        settings = self.spec.learner.for_segment(first, self.mesh.size, units)
         if first:
             self.train.dataset.set_init_score(self.scores)
         booster = lgb.Booster(settings, self.train.dataset)
@@ -164,7 +165,8 @@ class Worker:
 
         def measure(scores: np.ndarray, _: lgb.Dataset) -> tuple[str, float, bool]:
             nonlocal totals
-            totals = criterion.totals(scores)
+            with KERNELS:
+                totals = criterion.totals(scores)
             return criterion.name, 0.0, criterion.higher_is_better
 
         if self.validation is not None:

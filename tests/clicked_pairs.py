@@ -13,7 +13,10 @@ DOCS, WIDTH = 8, 6
 
 
 def clicked_data(queries: int = 60, seed: int = 3) -> RankingData:
-    """One list a query; the first feature is what people click, position is what they see."""
+    """One list a query; the first feature is what people click, position is what they see.
+
+    Queries differ a thousandfold in traffic, as they do: some rows weigh less than a rounding.
+    """
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(queries * DOCS, WIDTH)).astype(np.float32)
     x[rng.random(x.shape) < 0.05] = np.nan
@@ -21,7 +24,8 @@ def clicked_data(queries: int = 60, seed: int = 3) -> RankingData:
     i, j = (np.tile(k, queries).astype(np.int32) for k in np.triu_indices(DOCS, 1))
     per_query = DOCS * (DOCS - 1) // 2
     at = np.repeat(np.arange(queries) * DOCS, per_query)
-    weight = rng.poisson(np.exp(wish[at + i] - i / 4)), rng.poisson(np.exp(wish[at + j] - j / 4))
+    traffic = 0.3 * 1000 ** np.repeat(rng.random(queries), per_query)
+    weight = (rng.poisson(traffic * np.exp(wish[at + place] - place / 4)) for place in (i, j))
     skeleton = lists_of(np.full(queries, DOCS), np.full(queries, per_query))
     u_ij, u_ji = (w.astype(np.float32) for w in weight)
     pairs = PairArrays(**{**vars(skeleton), "i": i, "j": j, "u_ij": u_ij, "u_ji": u_ji})
