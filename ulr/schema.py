@@ -118,3 +118,60 @@ truth_relevance_schema = pa.schema(
         pa.field("relevance", pa.float64(), nullable=False),
     ]
 )
+
+# Partial sums of one Spark task, and their total. One row per (segment, bucket, arm, k, l):
+#   k = l = 0     sessions of the arm
+#   k = 0 < l     sessions that clicked position l and every position of the bucket
+#   0 < k <= l    sessions that clicked both k and l (k = l: clicks at k)
+# bucket and swapped are null for pages in no experiment. Zero totals are left out.
+swap_counts_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("bucket", pa.string()),
+        pa.field("swapped", pa.bool_()),
+        pa.field("k", pa.int32(), nullable=False),
+        pa.field("l", pa.int32(), nullable=False),
+        pa.field("sessions", pa.int64(), nullable=False),
+    ]
+)
+
+# One row per (segment, bucket, query, document, position): how often shown and clicked there.
+exposures_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("bucket", pa.string()),
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("position", pa.int32(), nullable=False),
+        pa.field("clicks", pa.int64(), nullable=False),
+        pa.field("impressions", pa.int64(), nullable=False),
+    ]
+)
+
+# Natural rank changes. One row per (segment, block, k, l), k != l: over the documents of the
+# block's queries that were seen at both positions, the weighted clicks and impressions at k.
+# Blocks are a hash of the query; leaving one out at a time gives standard errors.
+harvest_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("block", pa.int32(), nullable=False),
+        pa.field("k", pa.int32(), nullable=False),
+        pa.field("l", pa.int32(), nullable=False),
+        pa.field("clicks", pa.float64(), nullable=False),
+        pa.field("impressions", pa.float64(), nullable=False),
+        pa.field("documents", pa.int64(), nullable=False),
+    ]
+)
+
+# Documents of a single-swap bucket, seen at both its positions: weighted sums over them of x^p and
+# x^p y, x the rate at the first position and y at the second. One row per (segment, bucket, block).
+moments_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("bucket", pa.string(), nullable=False),
+        pa.field("block", pa.int32(), nullable=False),
+        pa.field("documents", pa.int64(), nullable=False),
+        *[pa.field(f"x{p}", pa.float64(), nullable=False) for p in range(5)],
+        *[pa.field(f"x{p}y", pa.float64(), nullable=False) for p in range(3)],
+    ]
+)

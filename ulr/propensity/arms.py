@@ -1,0 +1,127 @@
+"""What a swap experiment leaves behind: click and co-click totals of each bucket's two arms.
+
+Totals add: a window is the sum of its dates, and all traffic is the sum of its segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from ulr.buckets import Bucket, parse_bucket, permutation
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One arm of one bucket. Arrays are indexed by position - 1.
+
+    sessions: pages in the arm. together: symmetric, sessions that clicked both positions, clicks
+    on the diagonal. whole: sessions that clicked every position of the bucket and this one.
+    """
+
+    sessions: int
+    together: np.ndarray
+    whole: np.ndarray
+
+    @classmethod
+    def empty(cls, positions: int) -> Arm:
+        """No sessions yet."""
+        return cls(0, np.zeros((positions, positions), np.int64), np.zeros(positions, np.int64))
+
+    @property
+    def clicks(self) -> np.ndarray:
+        """Clicks per position."""
+        return np.diag(self.together)
+
+    def __add__(self, other: Arm) -> Arm:
+        return Arm(
+            self.sessions + other.sessions,
+            self.together + other.together,
+            self.whole + other.whole,
+        )
+
+
+@dataclass(frozen=True)
+class BucketArms:
+    """A bucket and its two arms: pages as they were ranked, and pages with the swap applied."""
+
+    bucket: Bucket
+    kept: Arm
+    swapped: Arm
+
+    def __add__(self, other: BucketArms) -> BucketArms:
+        return BucketArms(self.bucket, self.kept + other.kept, self.swapped + other.swapped)
+
+    @property
+    def moves(self) -> dict[int, int]:
+        """Ranked position -> position in the swapped arm, for the documents that move."""
+        order = permutation(self.bucket, self.bucket.last_position)
+        return {was + 1: now + 1 for now, was in enumerate(order) if was != now}
+
+
+@dataclass(frozen=True)
+class SwapCounts:
+    """All buckets of some traffic, by name, and the pages that took part in none."""
+
+    positions: int
+    buckets: dict[str, BucketArms] = field(default_factory=dict)
+    outside: Arm | None = None
+
+    @property
+    def sessions(self) -> int:
+        """Pages in experiments."""
+        return sum(b.kept.sessions + b.swapped.sessions for b in self.buckets.values())
+
+    def __add__(self, other: SwapCounts) -> SwapCounts:
+        buckets = dict(self.buckets)
+        for name, arms in other.buckets.items():
+            buckets[name] = buckets[name] + arms if name in buckets else arms
+        outside = [arm for arm in (self.outside, other.outside) if arm is not None]
+        total = sum(outside[1:], outside[0]) if outside else None
+        return SwapCounts(self.positions, buckets, total)
+
+
+def pool_counts(parts: Iterable[SwapCounts]) -> SwapCounts:
+    """The sum of several, at least one."""
+    first, *rest = parts
+    return sum(rest, first)
+
+
+def counts_by_segment(rows: pa.Table, positions: int) -> dict[str | None, SwapCounts]:
+    """Rows of `swap_counts_schema` as arms, one SwapCounts per segment."""
+    arms: dict[tuple[str | None, str | None, bool | None], Arm] = {}
+    for row in rows.to_pylist():
+        key = (row["segment"], row["bucket"], row["swapped"])
+        arm = arms.setdefault(key, Arm.empty(positions))
+        k, v, total = row["k"], row["l"], row["sessions"]
+        if k > 0:
+            arm.together[k - 1, v - 1] = arm.together[v - 1, k - 1] = total
+        elif v > 0:
+            arm.whole[v - 1] = total
+        else:
+            arms[key] = Arm(total, arm.together, arm.whole)
+    return {
+        segment: _of_segment(segment, arms, positions)
+        for segment in sorted({key[0] for key in arms}, key=lambda s: (s is None, s))
+    }
+
+
+def _of_segment(
+    segment: str | None,
+    arms: dict[tuple[str | None, str | None, bool | None], Arm],
+    positions: int,
+) -> SwapCounts:
+    none = Arm.empty(positions)
+    names = sorted({b for s, b, _ in arms if s == segment and b is not None})
+    buckets = {
+        name: BucketArms(
+            parse_bucket(name),
+            arms.get((segment, name, False), none),
+            arms.get((segment, name, True), none),
+        )
+        for name in names
+    }
+    return SwapCounts(positions, buckets, arms.get((segment, None, None)))
