@@ -8,19 +8,18 @@ from __future__ import annotations
 import math
 
 
-def arm_counts(sessions, positions, bucket_positions):
-    """Sessions, co-click matrix, and companions of the whole bucket."""
-    together = [[0] * positions for _ in range(positions)]
-    whole = [0] * positions
-    for clicks in sessions:
-        cut = clicks[:positions]
-        for a in range(len(cut)):
-            for b in range(len(cut)):
-                together[a][b] += cut[a] * cut[b]
-        if bucket_positions and all(clicks[p - 1] for p in bucket_positions):
-            for a in range(len(cut)):
-                whole[a] += cut[a]
-    return len(sessions), together, whole
+def arm_counts(sessions, positions, conditions=()):
+    """Co-click matrices: of all sessions, and of those that clicked all of each condition."""
+    matrices = []
+    for condition in [(), *conditions]:
+        together = [[0] * positions for _ in range(positions)]
+        for clicks in sessions:
+            if all(clicks[p - 1] for p in condition):
+                for a in range(min(positions, len(clicks))):
+                    for b in range(min(positions, len(clicks))):
+                        together[a][b] += clicks[a] * clicks[b]
+        matrices.append(together)
+    return matrices
 
 
 def pooled_swap_ratio(kept, swapped, a, b):

@@ -119,16 +119,16 @@ truth_relevance_schema = pa.schema(
     ]
 )
 
-# Partial sums of one Spark task, and their total. One row per (segment, bucket, arm, k, l):
-#   k = l = 0     sessions of the arm
-#   k = 0 < l     sessions that clicked position l and every position of the bucket
-#   0 < k <= l    sessions that clicked both k and l (k = l: clicks at k)
-# bucket and swapped are null for pages in no experiment. Zero totals are left out.
+# Partial sums of one Spark task, and their total. Unique: all columns but the last. Sessions of a
+# (segment, bucket, arm) that clicked both k and l (k <= l; k = l: clicks at k; both 0: all of
+# them) among those that clicked position `given` (0: no condition; -1: every position of the
+# bucket). bucket and swapped are null for pages in no experiment. Zero totals are left out.
 swap_counts_schema = pa.schema(
     [
         pa.field("segment", pa.string()),
         pa.field("bucket", pa.string()),
         pa.field("swapped", pa.bool_()),
+        pa.field("given", pa.int32(), nullable=False),
         pa.field("k", pa.int32(), nullable=False),
         pa.field("l", pa.int32(), nullable=False),
         pa.field("sessions", pa.int64(), nullable=False),

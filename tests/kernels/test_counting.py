@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from ulr.buckets import parse_bucket
 from ulr.kernels.counting import count_positions
-from ulr.propensity.arms import counts_by_segment
+from ulr.propensity.arms import WHOLE, counts_by_segment
 from ulr.propensity.tally import ArmTally, exposure_batch
 from ulr.schema import groups_schema
 
@@ -63,12 +63,11 @@ def test_counts_equal_a_loop_over_the_sessions(length):
     found = tally_of(batch_of([group(sessions, bucket=bucket, swapped=swapped)]))[None]
     arm = found.buckets[bucket].swapped if bucket else found.outside
     touched = parse_bucket(bucket).positions if bucket else ()
-    total, together, whole = oracle.arm_counts(sessions, 70, touched)
-    assert arm.sessions == total
-    n = min(length, 70)
-    assert arm.together[:n, :n].tolist() == [row[:n] for row in together[:n]]
-    assert arm.whole[:n].tolist() == whole[:n]
-    assert arm.together[n:].sum() == 0
+    conditions = {p: (p,) for p in touched} | ({WHOLE: touched} if touched else {})
+    together, *given = oracle.arm_counts(sessions, 70, conditions.values())
+    assert arm.sessions == len(sessions)
+    assert arm.together.tolist() == together
+    assert [arm.layer(c).tolist() for c in conditions] == given
 
 
 def test_segments_buckets_and_arms_are_kept_apart():
@@ -104,14 +103,15 @@ def test_counts_of_batches_add_and_slices_count_only_their_rows():
     twice = tally_of(whole.slice(0, 17), whole.slice(17))["m"]
     for name, arms in once.buckets.items():
         np.testing.assert_array_equal(arms.kept.together, twice.buckets[name].kept.together)
-        np.testing.assert_array_equal(arms.swapped.whole, twice.buckets[name].swapped.whole)
+        again = twice.buckets[name].swapped.layer(WHOLE)
+        np.testing.assert_array_equal(arms.swapped.layer(WHOLE), again)
 
 
 def test_more_keys_than_there_was_room_for_are_all_kept():
     rows = [group([[1, 1]], segment=f"s{i}", bucket="1:2", swapped=True) for i in range(50)]
     found = tally_of(batch_of(rows), max_position=2)
     assert len(found) == 50
-    assert all(f.buckets["1:2"].swapped.whole.tolist() == [1, 1] for f in found.values())
+    assert all(f.buckets["1:2"].swapped.layer(WHOLE).sum() == 4 for f in found.values())
 
 
 @settings(max_examples=25, deadline=None)

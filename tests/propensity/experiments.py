@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from ulr.buckets import parse_bucket, permutation
-from ulr.propensity.arms import Arm, BucketArms, SwapCounts
+from ulr.propensity.arms import WHOLE, Arm, BucketArms, SwapCounts
 from ulr.simulate.browsing import Continuous, Independent, RowSkipping
 from ulr.simulate.clicks import ClickModel, relevance_of
 
@@ -112,10 +112,13 @@ class SwapLab:
         return SwapCounts(self.positions, buckets)
 
     def arm(self, counts: np.ndarray, bucket) -> Arm:
-        touched = [p - 1 for p in bucket.positions]
-        whole = counts * self.bits[:, touched].all(axis=1)
-        together = self.bits.T @ (counts[:, None] * self.bits)
-        return Arm(int(counts.sum()), together, whole @ self.bits)
+        conditions = {p: self.bits[:, p - 1] for p in bucket.positions}
+        conditions[WHOLE] = np.prod([*conditions.values()], axis=0)
+        given = {name: self.together(counts * held) for name, held in conditions.items()}
+        return Arm(int(counts.sum()), self.together(counts), given)
+
+    def together(self, counts: np.ndarray) -> np.ndarray:
+        return self.bits.T @ (counts[:, None] * self.bits)
 
 
 def single_buckets(positions: int) -> list[str]:

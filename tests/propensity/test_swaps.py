@@ -16,7 +16,7 @@ from tests.propensity.experiments import (
 )
 from ulr.buckets import parse_bucket
 from ulr.propensity.adjacent_chain import adjacent_chain_curve
-from ulr.propensity.arms import Arm, BucketArms, SwapCounts
+from ulr.propensity.arms import WHOLE, Arm, BucketArms, SwapCounts
 from ulr.propensity.combined import combined_curve
 from ulr.propensity.ratios import pair_ratios, position_ratios
 from ulr.propensity.single_swap import single_swap_curve
@@ -31,8 +31,12 @@ BROWSING = {
 
 
 def arm_of(sessions, bucket):
-    total, together, whole = oracle.arm_counts(sessions, len(sessions[0]), bucket.positions)
-    return Arm(total, np.array(together), np.array(whole))
+    touched = bucket.positions
+    conditions = [*[(p,) for p in touched], touched]
+    together, *given = oracle.arm_counts(sessions, len(sessions[0]), conditions)
+    names = [*touched, WHOLE]
+    layers = {name: np.array(matrix) for name, matrix in zip(names, given, strict=True)}
+    return Arm(len(sessions), np.array(together), layers)
 
 
 def arms_of(name, kept, swapped):

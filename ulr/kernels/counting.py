@@ -40,18 +40,10 @@ def _clicked_indices(words: np.ndarray, start: int, width: int, out: np.ndarray)
 
 
 @njit(cache=True)
-def _add_pattern(
-    clicked: np.ndarray, count: int, swapping: np.ndarray, together: np.ndarray, whole: np.ndarray
-) -> None:
-    """One pattern's clicks, pairs (upper triangle), and companions of the whole bucket."""
-    touched = 0
+def _add_pairs(clicked: np.ndarray, count: int, together: np.ndarray) -> None:
     for a in range(clicked.size):
-        touched += swapping[clicked[a]]
         for b in range(a, clicked.size):
             together[clicked[a], clicked[b]] += count
-    if touched > 0 and touched == swapping.sum():
-        for a in range(clicked.size):
-            whole[clicked[a]] += count
 
 
 @njit(cache=True, nogil=True)
@@ -61,32 +53,41 @@ def count_patterns(
     words: np.ndarray,
     count_offsets: np.ndarray,
     counts: np.ndarray,
-    swapping: np.ndarray,
+    slots: np.ndarray,
     sessions: np.ndarray,
     together: np.ndarray,
-    whole: np.ndarray,
 ) -> None:
     """Add the histograms of all groups to the totals of their keys, in place.
 
     key: int64 per group, a row of the totals, or -1 to skip the group. word_offsets,
-    count_offsets: groups + 1. swapping: int64, keys x positions, 1 at a bucket's positions.
-    sessions: int64 per key. together: keys x positions x positions, sessions that clicked both
-    (upper triangle; clicks on the diagonal). whole: keys x positions, sessions that clicked every
-    position of the bucket and this one too.
+    count_offsets: groups + 1. sessions: int64 per key. together: keys x layers x positions x
+    positions, sessions that clicked both (upper triangle; clicks on the diagonal): layer 0 of all
+    sessions, layer s of those that clicked the bucket position with slot s, the last layer of
+    those that clicked them all. slots: int64, keys x positions, 0 outside the bucket.
     """
-    clicked = np.empty(together.shape[1], np.int64)
+    clicked = np.empty(together.shape[2], np.int64)
+    last = together.shape[1] - 1
     for i in range(key.size):
         g = key[i]
         patterns = count_offsets[i + 1] - count_offsets[i]
         if g < 0 or patterns == 0:
             continue
         width = (word_offsets[i + 1] - word_offsets[i]) // patterns
+        size = slots[g].max()
         for p in range(patterns):
             count = counts[count_offsets[i] + p]
             sessions[g] += count
             found = _clicked_indices(words, word_offsets[i] + p * width, width, clicked)
-            if found:
-                _add_pattern(clicked[:found], count, swapping[g], together[g], whole[g])
+            _add_pairs(clicked[:found], count, together[g, 0])
+            touched = 0
+            if size > 0:
+                for a in range(found):
+                    slot = slots[g, clicked[a]]
+                    if slot > 0:
+                        touched += 1
+                        _add_pairs(clicked[:found], count, together[g, slot])
+                if touched == size:
+                    _add_pairs(clicked[:found], count, together[g, last])
 
 
 @njit(cache=True, nogil=True)

@@ -6,41 +6,51 @@ Totals add: a window is the sum of its dates, and all traffic is the sum of its 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from ulr.buckets import Bucket, parse_bucket, permutation
 
+WHOLE = -1  # the condition "every position of the bucket was clicked"
+
 
 @dataclass(frozen=True)
 class Arm:
-    """One arm of one bucket. Arrays are indexed by position - 1.
+    """One arm of one bucket. Matrices are indexed by position - 1.
 
     sessions: pages in the arm. together: symmetric, sessions that clicked both positions, clicks
-    on the diagonal. whole: sessions that clicked every position of the bucket and this one.
+    on the diagonal. given: the same among sessions that clicked a position of the bucket, or
+    WHOLE of it; these are the triple and quadruple clicks that covariances of co-clicks need.
     """
 
     sessions: int
     together: np.ndarray
-    whole: np.ndarray
+    given: dict[int, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, positions: int) -> Arm:
         """No sessions yet."""
-        return cls(0, np.zeros((positions, positions), np.int64), np.zeros(positions, np.int64))
+        return cls(0, np.zeros((positions, positions), np.int64))
 
     @property
     def clicks(self) -> np.ndarray:
         """Clicks per position."""
         return np.diag(self.together)
 
+    def layer(self, condition: int) -> np.ndarray:
+        """Co-clicks under a condition, 0 for none; made of zeros if there were none."""
+        if condition == 0:
+            return self.together
+        return self.given.setdefault(condition, np.zeros_like(self.together))
+
     def __add__(self, other: Arm) -> Arm:
+        conditions = {*self.given, *other.given}
         return Arm(
             self.sessions + other.sessions,
             self.together + other.together,
-            self.whole + other.whole,
+            {c: self.layer(c) + other.layer(c) for c in conditions},
         )
 
 
@@ -98,11 +108,10 @@ def counts_by_segment(rows: pa.Table, positions: int) -> dict[str | None, SwapCo
         arm = arms.setdefault(key, Arm.empty(positions))
         k, v, total = row["k"], row["l"], row["sessions"]
         if k > 0:
-            arm.together[k - 1, v - 1] = arm.together[v - 1, k - 1] = total
-        elif v > 0:
-            arm.whole[v - 1] = total
+            layer = arm.layer(row["given"])
+            layer[k - 1, v - 1] = layer[v - 1, k - 1] = total
         else:
-            arms[key] = Arm(total, arm.together, arm.whole)
+            arms[key] = replace(arm, sessions=total)
     return {
         segment: _of_segment(segment, arms, positions)
         for segment in sorted({key[0] for key in arms}, key=lambda s: (s is None, s))

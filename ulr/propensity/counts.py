@@ -32,9 +32,7 @@ def swap_counts(spark: SparkSession, files: Sequence[str], *, max_position: int)
     shares = _shares(spark, files)
     count = partial(_count_arms, shares=shares, max_position=max_position)
     sums = _tasks(spark, shares).mapInArrow(count, spark_schema(swap_counts_schema))
-    total = sums.groupBy("segment", "bucket", "swapped", "k", "l").agg(
-        F.sum("sessions").alias("sessions")
-    )
+    total = sums.groupBy(*swap_counts_schema.names[:-1]).agg(F.sum("sessions").alias("sessions"))
     return total.toArrow().cast(swap_counts_schema)
 
 

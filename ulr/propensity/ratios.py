@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ulr.propensity.arms import Arm, BucketArms
+from ulr.propensity.arms import WHOLE, Arm, BucketArms
 
 Node = int | tuple[int, int]
 
@@ -45,7 +45,7 @@ def pair_ratios(arms: BucketArms) -> Ratios:
     """psi ratios of a bucket, from co-clicks.
 
     A pair swap moves pairs within its own positions; a single swap (a, b) also moves (a, j) to
-    (b, j) for every other position j. Ratios of different j count as uncorrelated.
+    (b, j) for every other position j.
     """
     moves = arms.moves
     positions = arms.bucket.positions
@@ -76,12 +76,18 @@ def _joint_clicks(arm: Arm, e: Node, f: Node) -> float:
 def _joint_pairs(bucket: set[int]) -> Joint:
     def joint(arm: Arm, e: Node, f: Node) -> float:
         """Sessions with both co-clicks; where that was not counted, as if independent."""
-        if e == f:
+        clicked = {*e, *f}
+        if len(clicked) == 2:
             return float(arm.together[e[0] - 1, e[1] - 1])
-        others = {*e, *f} - bucket
-        if bucket <= {*e, *f} and len(others) <= 1:
-            return float(arm.whole[next(iter(others or bucket)) - 1])
-        return np.nan
+        if len(clicked) == 3:
+            condition = min(clicked & bucket)
+        elif bucket <= clicked:
+            condition = WHOLE
+            clicked -= bucket
+        else:
+            return np.nan
+        others = sorted(clicked - {condition}) or sorted(bucket)
+        return float(arm.layer(condition)[others[0] - 1, others[-1] - 1])
 
     return joint
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ulr.buckets import parse_bucket
+from ulr.buckets import MAX_SIDE, parse_bucket
 from ulr.kernels.counting import count_patterns, count_positions
 from ulr.schema import exposures_schema, swap_counts_schema
 from ulr.storage import open_filesystem
@@ -17,6 +17,7 @@ from ulr.storage import open_filesystem
 ARM_COLUMNS = ["segment", "bucket", "swapped", "patterns", "counts"]
 EXPOSURE_COLUMNS = ["query_id", "segment", "bucket", "doc_ids", "patterns", "counts"]
 ROWS_PER_BATCH = 65_536
+LAYERS = 2 + 2 * MAX_SIDE  # all sessions; those that clicked each position of the bucket; all of it
 
 Key = tuple[str | None, str | None, bool | None]
 
@@ -42,8 +43,8 @@ class ArmTally:
         self._grow(16)
 
     def _grow(self, rows: int) -> None:
-        shapes = {"sessions": (), "whole": (self._size,), "swapping": (self._size,)}
-        shapes["together"] = (self._size, self._size)
+        shapes = {"sessions": (), "slots": (self._size,)}
+        shapes["together"] = (LAYERS, self._size, self._size)
         for name, shape in shapes.items():
             fresh = np.zeros((rows, *shape), np.int64)
             old = getattr(self, name, fresh[:0])
@@ -60,10 +61,9 @@ class ArmTally:
             patterns.values.to_numpy(),
             counts.offsets.to_numpy(),
             counts.values.to_numpy(),
-            self.swapping,
+            self.slots,
             self.sessions,
             self.together,
-            self.whole,
         )
 
     def _key_of_rows(self, batch: pa.RecordBatch) -> np.ndarray:
@@ -89,25 +89,34 @@ class ArmTally:
                 self._grow(2 * row)
             touched = parse_bucket(key[1]).positions if key[1] else ()
             if max(touched, default=0) <= self._size:
-                self.swapping[row, [p - 1 for p in touched]] = 1
+                self.slots[row, [p - 1 for p in touched]] = range(1, len(touched) + 1)
         return self.keys[key]
 
     def rows(self) -> pa.RecordBatch:
         """The totals that are not zero, as `swap_counts_schema`."""
         used = len(self.keys)
-        table = np.zeros((used, self._size + 1, self._size + 1), np.int64)
-        table[:, 0, 0] = self.sessions[:used]
-        table[:, 0, 1:] = self.whole[:used]
-        table[:, 1:, 1:] = self.together[:used]
-        key, k, v = np.nonzero(table)
-        columns = [pa.array([name[i] for name in self.keys]) for i in range(3)]
+        key, layer, k, v = np.nonzero(self.together[:used])
+        total = self.together[key, layer, k, v]
+        given = np.array([_given(bucket) for _, bucket, _ in self.keys]).reshape(-1, LAYERS)
+        row = pa.array(np.concatenate([np.arange(used), key]))
+        none = np.zeros(used, np.int32)  # the arm itself: no condition, no positions
+        names = [pa.array([name[i] for name in self.keys]) for i in range(3)]
         columns = [
-            c.cast(f.type).take(pa.array(key))
-            for c, f in zip(columns, swap_counts_schema, strict=False)
+            values.cast(field.type).take(row)
+            for values, field in zip(names, swap_counts_schema, strict=False)
         ]
-        columns += [pa.array(k.astype(np.int32)), pa.array(v.astype(np.int32))]
-        columns.append(pa.array(table[key, k, v]))
+        columns += [
+            pa.array(np.concatenate([none, column.astype(np.int32)]))
+            for column in (given[key, layer], k + 1, v + 1)
+        ]
+        columns.append(pa.array(np.concatenate([self.sessions[:used], total])))
         return pa.RecordBatch.from_arrays(columns, schema=swap_counts_schema)
+
+
+def _given(bucket: str | None) -> list[int]:
+    """What the layers are called in the table: 0, the bucket's positions, and -1 for all."""
+    touched = parse_bucket(bucket).positions if bucket else ()
+    return [0, *touched, *[0] * (LAYERS - 2 - len(touched)), -1]
 
 
 def _codes(column: pa.Array) -> tuple[np.ndarray, list[str | None]]:
