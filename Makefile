@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCHES ?= groups
 BENCH_READY := $(VENV)/.bench-ready
 
 .PHONY: demo test test-pure bench lint format clean java
@@ -18,7 +19,7 @@ demo: $(READY) java
 	$(BIN)/python tests/demo.py
 
 bench: $(BENCH_READY) java
-	for file in tests/bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python tests/bench/$$name.py || exit 1; done
 
 lint: $(READY)
 	$(BIN)/ruff check .

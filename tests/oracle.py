@@ -1,116 +1,141 @@
-"""Plain loops over single sessions: slow, obvious, and what the fast code is held to.
-
-A session is a list of 0/1 clicks in displayed order.
-"""
+"""Plain loops that say what the fast code must compute. Slow on purpose, read at a glance."""
 
 from __future__ import annotations
 
-import math
+from collections import Counter
+
+MASK = 2**64 - 1
+P1, P2, P3, P4, P5 = (
+    0x9E3779B185EBCA87,
+    0xC2B2AE3D27D4EB4F,
+    0x165667B19E3779F9,
+    0x85EBCA77C2B2AE63,
+    0x27D4EB2F165667C5,
+)
 
 
-def arm_counts(sessions, positions, conditions=()):
-    """Co-click matrices: of all sessions, and of those that clicked all of each condition."""
-    matrices = []
-    for condition in [(), *conditions]:
-        together = [[0] * positions for _ in range(positions)]
-        for clicks in sessions:
-            if all(clicks[p - 1] for p in condition):
-                for a in range(min(positions, len(clicks))):
-                    for b in range(min(positions, len(clicks))):
-                        together[a][b] += clicks[a] * clicks[b]
-        matrices.append(together)
-    return matrices
+def _rotate(x: int, bits: int) -> int:
+    return ((x << bits) | (x >> (64 - bits))) & MASK
 
 
-def pooled_swap_ratio(kept, swapped, a, b):
-    """theta(b) / theta(a) from a bucket a:b, both documents, both arms."""
-    at_b = sum(s[b - 1] for s in kept) / len(kept) + sum(s[b - 1] for s in swapped) / len(swapped)
-    at_a = sum(s[a - 1] for s in kept) / len(kept) + sum(s[a - 1] for s in swapped) / len(swapped)
-    return at_b / at_a
+def _round(lane: int, word: int) -> int:
+    return _rotate((lane + word * P2) & MASK, 31) * P1 & MASK
 
 
-def one_document_swap_ratio(kept, swapped, a, b):
-    """theta(b) / theta(a) from the document ranked at b alone."""
-    at_b = sum(s[b - 1] for s in kept) / len(kept)
-    at_a = sum(s[a - 1] for s in swapped) / len(swapped)
-    return at_b / at_a
+def xxhash64(data: bytes, seed: int = 42) -> int:
+    """XXH64, from its specification."""
+    at = 0
+    if len(data) >= 32:
+        lanes = [(seed + P1 + P2) & MASK, (seed + P2) & MASK, seed, (seed - P1) & MASK]
+        while at + 32 <= len(data):
+            for i in range(4):
+                word = int.from_bytes(data[at + 8 * i : at + 8 * i + 8], "little")
+                lanes[i] = _round(lanes[i], word)
+            at += 32
+        h = sum(_rotate(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & MASK
+        for lane in lanes:
+            h = ((h ^ _round(0, lane)) * P1 + P4) & MASK
+    else:
+        h = (seed + P5) & MASK
+    h = (h + len(data)) & MASK
+    while at + 8 <= len(data):
+        h ^= _round(0, int.from_bytes(data[at : at + 8], "little"))
+        h = (_rotate(h, 27) * P1 + P4) & MASK
+        at += 8
+    if at + 4 <= len(data):
+        h ^= int.from_bytes(data[at : at + 4], "little") * P1 & MASK
+        h = (_rotate(h, 23) * P2 + P3) & MASK
+        at += 4
+    for byte in data[at:]:
+        h ^= byte * P5 & MASK
+        h = _rotate(h, 11) * P1 & MASK
+    h = (h ^ (h >> 33)) * P2 & MASK
+    h = (h ^ (h >> 29)) * P3 & MASK
+    return h ^ (h >> 32)
 
 
-def pooled_log_variance(kept, swapped, a, b):
-    """Variance of the pooled log ratio: that of each session's own share in it."""
-    rate = [
-        sum(s[p - 1] for s in kept) / len(kept) + sum(s[p - 1] for s in swapped) / len(swapped)
-        for p in (a, b)
-    ]
-    total = 0.0
-    for arm in (kept, swapped):
-        shares = [s[b - 1] / rate[1] - s[a - 1] / rate[0] for s in arm]
-        mean = sum(shares) / len(arm)
-        total += sum((x - mean) ** 2 for x in shares) / len(arm) ** 2
-    return total
+def ranking_hash(doc_ids: list[str]) -> int:
+    """Spark's xxhash64(transform(doc_ids, d -> xxhash64(d))), as a signed 64-bit integer."""
+    h = 42
+    for doc in doc_ids:
+        h = xxhash64(xxhash64(doc.encode()).to_bytes(8, "little"), h)
+    return h - 2**64 if h >= 2**63 else h
 
 
-def joint_swap_ratio(kept, swapped, deep, top):
-    """psi(deep) / psi(top) from a bucket top:deep with no position in common."""
-    rates = []
-    for p, q in (deep, top):
-        rates.append(
-            sum(s[p - 1] * s[q - 1] for s in kept) / len(kept)
-            + sum(s[p - 1] * s[q - 1] for s in swapped) / len(swapped)
-        )
-    return rates[0] / rates[1]
+def broken_rule(page: dict) -> str | None:
+    """The first rule of the contract that a page breaks."""
+    docs, clicks = page["doc_ids"], page["clicks"]
+    bucket, swapped = page["bucket"], page["swapped"]
+    for name in ("session_id", "query_id"):
+        if not page[name]:
+            return f"null_{name}"
+    for name in ("shown_at", "doc_ids", "clicks"):
+        if page[name] is None:
+            return f"null_{name}"
+    if len(docs) != len(clicks):
+        return "length_mismatch"
+    if not docs:
+        return "empty_page"
+    if not all(docs):
+        return "null_doc_id"
+    if any(c is None for c in clicks):
+        return "null_click"
+    if len(set(docs)) < len(docs):
+        return "duplicate_document"
+    if bucket is not None:
+        depth = bucket_depth(bucket)
+        if depth is None:
+            return "bad_bucket"
+        if depth > len(docs):
+            return "bucket_past_end"
+        if swapped is None:
+            return "bucket_without_arm"
+    elif swapped:
+        return "swap_without_bucket"
+    return None
 
 
-def harvest_pairs(seen, weight):
-    """(k, l) -> [weighted clicks at k, weight] over documents seen at both.
-
-    seen: document -> {position: (clicks, impressions)}.
-    """
-    table = {}
-    for where in seen.values():
-        for k, (clicks, n) in where.items():
-            for v, (_, m) in where.items():
-                if k != v:
-                    w = n * m / (n + m) if weight == "pooled" else 1.0
-                    entry = table.setdefault((k, v), [0.0, 0.0])
-                    entry[0] += w * clicks / n
-                    entry[1] += w
-    return table
-
-
-def em_step(theta, relevance, rows):
-    """One round of EM. rows: (document, position, clicks, impressions)."""
-    examined = [[0.0, 0.0] for _ in theta]
-    relevant = [[0.0, 0.0] for _ in relevance]
-    for document, position, clicks, impressions in rows:
-        t, r = theta[position - 1], relevance[document]
-        unclicked = impressions - clicks
-        examined[position - 1][0] += clicks + unclicked * t * (1 - r) / (1 - t * r)
-        examined[position - 1][1] += impressions
-        relevant[document][0] += clicks + unclicked * r * (1 - t) / (1 - t * r)
-        relevant[document][1] += impressions
-    return [a / b for a, b in examined], [a / b for a, b in relevant]
+def bucket_depth(text: str) -> int | None:
+    """Deepest position of a well-formed bucket, None for any other text."""
+    sides = []
+    for side in text.split(":"):
+        numbers = []
+        for number in side.split(","):
+            if not number or any(c not in "0123456789" for c in number) or number[0] == "0":
+                return None
+            numbers.append(int(number))
+        sides.append(numbers)
+    if len(sides) != 2 or len(sides[0]) != len(sides[1]) or len(sides[0]) > 2:
+        return None
+    if any(side != sorted(set(side)) for side in sides) or sides[0] == sides[1]:
+        return None
+    return max(sides[0] + sides[1])
 
 
-def row_skipping_psi(gamma, go_on, width, k, v):
-    """P(positions k and v both examined), by following every way a user may take."""
-    total = 0.0
-    stack = [(0, 1.0, False, frozenset())]
-    while stack:
-        at, chance, in_row, seen = stack.pop()
-        if at >= max(k, v):
-            total += chance * (k in seen and v in seen)
-        elif at % width == 0 and not in_row:
-            stack.append((at + width, chance * gamma, False, seen))
-            stack.append((at, chance * (1 - gamma), True, seen))
-        else:
-            now = seen | {at + 1}
-            total += chance * (1 - go_on[at]) * (k in now and v in now)
-            stays = (at + 1) % width != 0
-            stack.append((at + 1, chance * go_on[at], stays, now))
-    return total
+def click_histograms(pages: list[dict], max_position: int) -> dict[tuple, Counter]:
+    """(query, segment, bucket, arm, documents) -> {click vector: sessions}, page by page."""
+    groups: dict[tuple, Counter] = {}
+    for page in pages:
+        arm = page["swapped"] if page["bucket"] is not None else None
+        docs = tuple(page["doc_ids"][:max_position])
+        key = (page["query_id"], page["segment"], page["bucket"], arm, docs)
+        groups.setdefault(key, Counter())[tuple(page["clicks"][:max_position])] += 1
+    return groups
 
 
-def log_sum(values):
-    """The product by way of logs."""
-    return math.exp(sum(math.log(v) for v in values))
+def expand_groups(rows: list[dict]) -> dict[tuple, Counter]:
+    """Rows of a groups table back to histograms of click vectors."""
+    groups: dict[tuple, Counter] = {}
+    for row in rows:
+        docs = tuple(row["doc_ids"])
+        width = (len(docs) + 63) // 64
+        histogram: Counter = Counter()
+        for i, count in enumerate(row["counts"]):
+            words = row["patterns"][i * width : (i + 1) * width]
+            clicks = tuple(bool(words[k // 64] >> (k % 64) & 1) for k in range(len(docs)))
+            histogram[clicks] += count
+        key = (row["query_id"], row["segment"], row["bucket"], row["swapped"], docs)
+        if key in groups:
+            raise AssertionError(f"group {key} stands in the table twice")
+        groups[key] = histogram
+    return groups

@@ -18,6 +18,7 @@ from ulr.errors import UserError
 
 STAGES = {
     "simulate": "write a click log with known truth, its features and the truth itself",
+    "groups": "reduce a date's click log to click-pattern histograms; bad rows to quarantine",
     "config": "print the resolved settings",
 }
 

@@ -44,13 +44,15 @@ impression_schema = pa.schema(
 OPTIONAL_COLUMNS = ("segment", "bucket", "swapped")
 
 # A page on its way through validation: where it came from, and what the reader already found.
-# `problem` is a reason, or null; `raw` is the source text where the row could not be typed.
+# `problem` is a reason, or null; `raw` is the source text where the row could not be typed;
+# `repeats` counts the copies of impression rows that were dropped on the way.
 read_schema = pa.schema(
     [
         *page_schema,
         pa.field("source", pa.string()),
         pa.field("problem", pa.string()),
         pa.field("raw", pa.string()),
+        pa.field("repeats", pa.int32()),
     ]
 )
 

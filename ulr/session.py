@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import getpass
 import sys
-from collections.abc import Mapping
-from os import environ
+import tempfile
+from collections.abc import Iterator, Mapping
+from os import close, dup, dup2, environ, getpid
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark import SparkConf, SparkContext
@@ -30,9 +34,31 @@ def start_session(name: str, settings: Mapping[str, object]) -> SparkSession:
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if f"spark.{key}" not in chosen:
             builder = builder.config(f"spark.{key}", text)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    with contextlib.nullcontext() if chosen else _stderr_to(log_path(name)):
+        spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
     return spark
+
+
+def log_path(name: str) -> Path:
+    """Where the JVM and the Python workers that this process starts write what they have to say."""
+    folder = Path(tempfile.gettempdir()) / f"ulr-logs-{getpass.getuser()}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{name}-{getpid()}.log"
+
+
+@contextlib.contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """What is started in the block inherits a file as its stderr: Spark's noise stays there."""
+    sys.stderr.flush()
+    terminal = dup(2)
+    with path.open("ab") as file:
+        dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            dup2(terminal, 2)
+            close(terminal)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

@@ -54,6 +54,10 @@ class Storage:
         """Whether a file or folder is there."""
         return self.fs.get_file_info(self.path(*parts)).type != pafs.FileType.NotFound
 
+    def is_file(self) -> bool:
+        """Whether the URL names a file rather than a folder."""
+        return self.fs.get_file_info(self.root).is_file
+
     def folders(self, *parts: str) -> list[str]:
         """Names of the folders directly below, sorted."""
         return [i.base_name for i in self._infos(parts, recursive=False) if not i.is_file]

@@ -83,7 +83,7 @@ def main(patterns: int) -> None:
         columns = spark.read.parquet(*files).select(*ARM_COLUMNS)
         scan, count = best_of(
             lambda: columns.write.format("noop").mode("overwrite").save(),
-            lambda: swap_counts(spark, files, max_position=50),
+            lambda: swap_counts(spark, folder, files, max_position=50),
         )
     print(f"{patterns:,} patterns: Spark scan {scan:.2f} s, counting {count:.2f} s")
     print(f"counting / scan = {count / scan:.2f} (goal: at most 2)")

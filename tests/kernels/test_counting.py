@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import oracle
+from tests.propensity import oracle
 from ulr.buckets import parse_bucket
 from ulr.kernels.counting import count_positions
 from ulr.propensity.arms import WHOLE, counts_by_segment

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tests import oracle
+from tests.propensity import oracle
 from tests.propensity.experiments import SwapLab, click_model, pair_buckets, queries, single_buckets
 from tests.propensity.test_swaps import BROWSING, POSITIONS, arms_of, draw, lab_of
 from ulr.propensity.arms import SwapCounts

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests import oracle
+from tests.propensity import oracle
 from tests.propensity.experiments import (
     Continuous,
     Independent,

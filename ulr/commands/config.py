@@ -1,4 +1,4 @@
-"""`ulr config`: the settings as a stage would see them."""
+"""Print the settings as a stage would see them."""
 
 from __future__ import annotations
 

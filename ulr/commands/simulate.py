@@ -1,9 +1,10 @@
-"""`ulr simulate`: a click log with known truth."""
+"""Write a click log with known truth, its features, and the truth itself."""
 
 from __future__ import annotations
 
 import argparse
 
+from ulr.progress import say, watched
 from ulr.session import start_session
 from ulr.settings import Settings
 from ulr.simulate.log import simulate_log
@@ -17,6 +18,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> None:
     """Simulate and say what was written."""
-    spark = start_session("simulate", settings.spark)
-    wrote = simulate_log(spark, settings.simulate)
-    print(f"simulated {wrote['pages']:,} pages of {wrote['queries']:,} queries")
+    with watched("simulate"):
+        spark = start_session("simulate", settings.spark)
+        wrote = simulate_log(spark, settings.simulate)
+    say(
+        f"simulate: {wrote['pages']:,} pages with {wrote['clicks']:,} clicks, "
+        f"{wrote['queries']:,} queries, {wrote['documents']:,} documents "
+        f"-> {settings.simulate.path}"
+    )

@@ -110,13 +110,22 @@ def hash_strings(offsets: np.ndarray, data: np.ndarray, seeds: np.ndarray) -> np
 
 
 @njit(cache=True, nogil=True)
-def hash_lists(list_offsets: np.ndarray, words: np.ndarray) -> np.ndarray:
+def hash_lists(starts: np.ndarray, lengths: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Hash of every list of 64-bit words, chained in order as Spark chains an array."""
-    n = list_offsets.size - 1
+    n = starts.size
     out = np.empty(n, np.uint64)
     for i in range(n):
         h = SEED
-        for j in range(list_offsets[i], list_offsets[i + 1]):
+        for j in range(starts[i], starts[i] + lengths[i]):
             h = hash_word(words[j], h)
         out[i] = h
+    return out
+
+
+@njit(cache=True, nogil=True)
+def hash_words(words: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+    """Hash of one 64-bit word per row, each from its own seed."""
+    out = np.empty(words.size, np.uint64)
+    for i in range(words.size):
+        out[i] = hash_word(words[i], seeds[i])
     return out

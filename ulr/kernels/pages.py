@@ -9,12 +9,12 @@ WORD = 64
 
 
 @njit(cache=True, nogil=True)
-def has_duplicates(list_offsets: np.ndarray, words: np.ndarray) -> np.ndarray:
+def has_duplicates(starts: np.ndarray, lengths: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Whether a list names the same word twice. words: uint64, one per element."""
-    n = list_offsets.size - 1
+    n = starts.size
     out = np.zeros(n, np.bool_)
     for i in range(n):
-        start, end = list_offsets[i], list_offsets[i + 1]
+        start, end = starts[i], starts[i] + lengths[i]
         if end - start > WORD:
             ordered = np.sort(words[start:end])
             out[i] = np.any(ordered[1:] == ordered[:-1])

@@ -1,8 +1,8 @@
 """The counting passes: from files of the groups table to small tables of counts.
 
 The only Spark file here. Spark hands out files; a task reads the columns it needs with pyarrow,
-which is quicker than carrying lists out of the JVM, and adds them up in numba. Groups need not be
-merged over dates, because counts add.
+which is quicker than carrying lists out of the JVM, and adds them up in numba. `files` are paths on
+the filesystem of `url`. Groups need not be merged over dates, because counts add.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from ulr.propensity.tally import (
     ARM_COLUMNS,
@@ -27,10 +27,12 @@ from ulr.session import spark_schema
 FEW_TASKS = 64
 
 
-def swap_counts(spark: SparkSession, files: Sequence[str], *, max_position: int) -> pa.Table:
+def swap_counts(
+    spark: SparkSession, url: str, files: Sequence[str], *, max_position: int
+) -> pa.Table:
     """Click and co-click totals per (segment, bucket, arm): rows of `swap_counts_schema`."""
     shares = _shares(spark, files)
-    count = partial(_count_arms, shares=shares, max_position=max_position)
+    count = partial(_count_arms, url=url, shares=shares, max_position=max_position)
     sums = _tasks(spark, shares).mapInArrow(count, spark_schema(swap_counts_schema))
     keys = swap_counts_schema.names[:-1]
     if len(shares) > FEW_TASKS:  # many partial sums are added where they are
@@ -39,10 +41,12 @@ def swap_counts(spark: SparkSession, files: Sequence[str], *, max_position: int)
     return total.rename_columns(swap_counts_schema.names).cast(swap_counts_schema)
 
 
-def exposures(spark: SparkSession, files: Sequence[str], *, max_position: int) -> DataFrame:
+def exposures(
+    spark: SparkSession, url: str, files: Sequence[str], *, max_position: int
+) -> DataFrame:
     """Clicks and impressions of each document where it was shown, per segment and bucket."""
     shares = _shares(spark, files)
-    explode = partial(_explode, shares=shares, max_position=max_position)
+    explode = partial(_explode, url=url, shares=shares, max_position=max_position)
     rows = _tasks(spark, shares).mapInArrow(explode, spark_schema(exposures_schema))
     keys = ["segment", "bucket", "query_id", "doc_id", "position"]
     return rows.groupBy(*keys).agg(
@@ -128,16 +132,16 @@ def _files(numbers: Iterator[pa.RecordBatch], shares: list[list[str]]) -> list[s
 
 
 def _count_arms(
-    numbers: Iterator[pa.RecordBatch], *, shares: list[list[str]], max_position: int
+    numbers: Iterator[pa.RecordBatch], *, url: str, shares: list[list[str]], max_position: int
 ) -> Iterator[pa.RecordBatch]:
     tally = ArmTally(max_position)
-    for batch in read_batches(_files(numbers, shares), ARM_COLUMNS):
+    for batch in read_batches(url, _files(numbers, shares), ARM_COLUMNS):
         tally.add(batch)
     yield tally.rows()
 
 
 def _explode(
-    numbers: Iterator[pa.RecordBatch], *, shares: list[list[str]], max_position: int
+    numbers: Iterator[pa.RecordBatch], *, url: str, shares: list[list[str]], max_position: int
 ) -> Iterator[pa.RecordBatch]:
-    for batch in read_batches(_files(numbers, shares), EXPOSURE_COLUMNS):
+    for batch in read_batches(url, _files(numbers, shares), EXPOSURE_COLUMNS):
         yield exposure_batch(batch, max_position)

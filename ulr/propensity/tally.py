@@ -22,10 +22,10 @@ LAYERS = 2 + 2 * MAX_SIDE  # all sessions; those that clicked each position of t
 Key = tuple[str | None, str | None, bool | None]
 
 
-def read_batches(files: Iterable[str], columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """The files' rows; the few distinct segments and buckets come as dictionaries."""
-    for url in files:
-        fs, path = open_filesystem(url)
+def read_batches(url: str, files: Iterable[str], columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Rows of files on the filesystem of `url`; segments and buckets come as dictionaries."""
+    fs, _ = open_filesystem(url)
+    for path in files:
         with fs.open_input_file(path) as source:
             file = pq.ParquetFile(source, read_dictionary=["segment", "bucket"])
             yield from file.iter_batches(ROWS_PER_BATCH, columns=columns, use_threads=False)

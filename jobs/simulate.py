@@ -1,0 +1,11 @@
+"""The simulate stage under spark-submit.
+
+spark-submit --master spark://HOST:7077 jobs/simulate.py --conf conf/cluster.yaml
+"""
+
+import sys
+
+from ulr.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["simulate", *sys.argv[1:]]))

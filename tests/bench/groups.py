@@ -1,0 +1,173 @@
+"""`groups` against DuckDB: the same table from the same files, both on 2 cores, in one run.
+
+    python tests/bench/groups.py [--pages N] [--skew] [--work FOLDER]
+
+Two opponents. "same contract": DuckDB also drops repeated sessions and refuses broken pages, as
+`groups` must. "bare": DuckDB only aggregates. Both write Parquet with each ranking's documents.
+Runs alternate and the best of each counts, because the machine may be busy with other things.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+from measure import PeakMemory
+from rich.console import Console
+from rich.table import Table
+
+from ulr.config import load_settings
+from ulr.groups import write_groups
+from ulr.logfiles import find_log
+from ulr.session import start_session
+from ulr.sessions import open_pages
+from ulr.settings import Settings
+from ulr.simulate.log import simulate_log
+
+DATE = dt.date(2026, 1, 1)
+ROUNDS = 4
+CORES = 2
+
+BARE = """
+COPY (
+  SELECT query_id, segment, bucket, swapped, hash(doc_ids) AS ranking,
+         any_value(doc_ids) AS doc_ids, histogram(clicks) AS patterns
+  FROM {log} GROUP BY query_id, segment, bucket, swapped, ranking
+) TO '{out}' (COMPRESSION zstd)
+"""
+
+# The rules of the contract that a page log can break, and one page per session.
+SAME_CONTRACT = """
+CREATE OR REPLACE TEMP TABLE repeated AS
+  SELECT session_id FROM {log} GROUP BY session_id HAVING count(*) > 1;
+COPY (
+  WITH valid AS (
+    SELECT * FROM {log}
+    WHERE session_id <> '' AND query_id <> '' AND shown_at IS NOT NULL
+      AND len(doc_ids) = len(clicks) AND len(doc_ids) > 0
+      AND len(doc_ids) = list_unique(doc_ids)
+      AND (bucket IS NULL OR (swapped IS NOT NULL
+           AND regexp_full_match(bucket, '[1-9][0-9]*(,[1-9][0-9]*)?:[1-9][0-9]*(,[1-9][0-9]*)?')
+           AND list_max(regexp_extract_all(bucket, '[0-9]+')::INT[]) <= len(doc_ids)))
+  ), once AS (
+    SELECT * FROM valid ANTI JOIN repeated USING (session_id)
+    UNION ALL
+    SELECT * FROM valid SEMI JOIN repeated USING (session_id)
+    QUALIFY row_number() OVER (PARTITION BY session_id ORDER BY shown_at) = 1
+  )
+  SELECT query_id, segment, bucket, swapped, hash(doc_ids) AS ranking,
+         any_value(doc_ids) AS doc_ids, histogram(clicks) AS patterns
+  FROM once GROUP BY query_id, segment, bucket, swapped, ranking
+) TO '{out}' (COMPRESSION zstd)
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pages", type=int, default=4_000_000)
+    parser.add_argument("--skew", action="store_true", help="also a log with one hot query (30%%)")
+    parser.add_argument("--work", type=Path, help="keep the logs here")
+    args = parser.parse_args()
+    work = args.work or Path(tempfile.mkdtemp(prefix="ulr-bench-"))
+    spark = start_session("bench", load_settings(None, [f"spark.master=local[{CORES}]"]).spark)
+    cases = [(args.pages // 4, 0.0), (args.pages, 0.0)] + [(args.pages, 0.3)] * args.skew
+    results = [_case(spark, work, pages, hot) for pages, hot in cases]
+    _print(results)
+    spark.stop()
+    if not args.work:
+        shutil.rmtree(work)
+
+
+def _settings(path: Path, pages: int, hot: float) -> Settings:
+    return load_settings(
+        None,
+        [
+            f"simulate.path={path}",
+            "simulate.days=1",
+            f"simulate.start={DATE}",
+            f"simulate.pages_per_day={pages}",
+            f"simulate.pages_per_file={pages // 8}",
+            "simulate.queries=50000",
+            f"simulate.hot_query_share={hot}",
+            "simulate.swaps=[{kind: single, share: 0.5}]",
+            f"sessions.path={path}/log",
+        ],
+    )
+
+
+def _case(spark, work: Path, pages: int, hot: float) -> dict[str, float]:
+    path = work / f"{pages}-{hot}"
+    settings = _settings(path, pages, hot)
+    if not path.exists():
+        simulate_log(spark, settings.simulate)
+    log = f"read_parquet('{path}/log/*/*.parquet')"
+    con = duckdb.connect()
+    con.execute(f"SET threads={CORES}")
+    runs: dict[str, Callable[[], object]] = {
+        "ulr": lambda: _ulr(spark, settings, work),
+        "same": lambda: con.execute(SAME_CONTRACT.format(log=log, out=work / "same.parquet")),
+        "bare": lambda: con.execute(BARE.format(log=log, out=work / "bare.parquet")),
+    }
+    best = dict.fromkeys(runs, float("inf"))
+    peak = 0.0
+    for turn in range(ROUNDS):
+        for name, run in runs.items():
+            watch = PeakMemory() if name == "ulr" and turn else None
+            start = time.perf_counter()
+            run()
+            best[name] = min(best[name], time.perf_counter() - start)
+            peak = max(peak, watch.stop() if watch else 0.0)
+    counts = con.execute(f"SELECT count(*) FROM '{work}/same.parquet'").fetchone()
+    files = list((work / "groups").glob("*.parquet"))
+    ours = con.execute(f"SELECT count(*) FROM read_parquet({[str(f) for f in files]})").fetchone()
+    if counts != ours:
+        raise SystemExit(f"the tables differ: DuckDB has {counts} groups, ulr {ours}")
+    size = sum(f.stat().st_size for f in path.glob("log/*/*"))
+    return {"pages": pages, "hot": hot, "peak": peak, "groups": ours[0], "log": size,
+            "size": sum(f.stat().st_size for f in files), **best}  # fmt: skip
+
+
+def _ulr(spark, settings: Settings, work: Path) -> None:
+    source = open_pages(spark, find_log(settings.sessions.path, DATE), settings.sessions)
+    write_groups(
+        source,
+        groups_url=str(work / "groups"),
+        quarantine_url=str(work / "quarantine"),
+        partitions=settings.groups.partitions,
+        max_position=settings.groups.max_position,
+        max_duplicates_held=settings.sessions.max_duplicates_held,
+    )
+
+
+def _print(results: list[dict[str, float]]) -> None:
+    table = Table(
+        title=f"groups against DuckDB {duckdb.__version__}, {CORES} cores, best of {ROUNDS}"
+    )
+    for name in ("pages", "hot query", "ulr s", "pages/s", "/ same contract", "/ bare", "peak MB",
+                 "log MB", "groups", "groups MB"):  # fmt: skip
+        table.add_column(name, justify="right")
+    for r in results:
+        table.add_row(
+            f"{r['pages']:,}", f"{r['hot']:.0%}", f"{r['ulr']:.2f}",
+            f"{r['pages'] / r['ulr']:,.0f}",
+            f"{r['ulr'] / r['same']:.2f}", f"{r['ulr'] / r['bare']:.2f}", f"{r['peak'] / 1e6:,.0f}",
+            f"{r['log'] / 1e6:.1f}", f"{r['groups']:,}", f"{r['size'] / 1e6:.1f}",
+        )  # fmt: skip
+    console = Console(width=140)
+    console.print(table)
+    even = [r for r in results if r["hot"] == 0]
+    console.print(f"time at 4 times the pages: {even[1]['ulr'] / even[0]['ulr']:.2f} times")
+    for r in results[len(even) :]:
+        console.print(
+            f"time with a hot query: {r['ulr'] / even[-1]['ulr']:.2f} times the even log's"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import oracle
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ulr.arrow import hashes
+
+
+@given(st.lists(st.text(max_size=80), min_size=1, max_size=20))
+def test_strings_hash_as_the_specification_says(texts):
+    expected = [oracle.xxhash64(text.encode()) for text in texts]
+    assert hashes(pa.array(texts)).tolist() == expected
+
+
+@given(st.lists(st.text(max_size=40), min_size=4, max_size=9))
+def test_a_slice_hashes_like_the_whole(texts):
+    array = pa.array(texts)
+    assert hashes(array.slice(2)).tolist() == hashes(array)[2:].tolist()
+
+
+def test_hashes_are_sparks_own(spark):
+    texts = ["", "a", "abcdefgh", "0123456789ab", "x" * 31, "y" * 32, "z" * 100, "köln"]
+    frame = spark.createDataFrame([(t,) for t in texts], "t string")
+    theirs = [row[0] % 2**64 for row in frame.selectExpr("xxhash64(t)").collect()]
+    assert hashes(pa.array(texts)).tolist() == theirs
+
+
+def test_the_ranking_hash_is_what_spark_sql_computes(spark):
+    docs = ["d1", "d2", "a much longer document identifier than the others"]
+    frame = spark.createDataFrame([(docs,)], "doc_ids array<string>")
+    (row,) = frame.selectExpr("xxhash64(transform(doc_ids, d -> xxhash64(d)))").collect()
+    assert row[0] == oracle.ranking_hash(docs)

@@ -1,0 +1,55 @@
+"""Read the click log of a date and publish its groups and quarantine."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+from ulr.daily import Outcome, build_groups
+from ulr.dates import parse_dates
+from ulr.progress import say, watched
+from ulr.session import start_session
+from ulr.settings import Settings
+from ulr.warehouse import Warehouse
+
+EXAMPLE = "ulr groups --date 2026-01-01..2026-01-03"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The date, and whether an unchanged one is done again."""
+    parser.add_argument("--date", required=True, help="a date, or a range D1..D2")
+    parser.add_argument("--force", action="store_true", help="also where nothing has changed")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> None:
+    """Build every date in turn."""
+    warehouse = Warehouse(settings.warehouse.path)
+    start = partial(start_session, "groups", settings.spark)
+    for date in parse_dates(args.date):
+        with watched(f"groups {date}"):
+            outcome = build_groups(
+                start,
+                warehouse,
+                date,
+                sessions=settings.sessions,
+                groups=settings.groups,
+                force=args.force,
+            )
+        say(f"groups {date}: {_describe(outcome)}")
+
+
+def _describe(outcome: Outcome) -> str:
+    counts = outcome.manifest.counts
+    bad = sum(n for name, n in counts.items() if name.startswith("bad:"))
+    text = (
+        f"{counts['pages']:,} pages -> {counts.get('groups', 0):,} groups, "
+        f"{counts.get('patterns', 0):,} patterns"
+    )
+    for number, words in (
+        (bad, "quarantined"),
+        (counts["duplicates"], "duplicate sessions dropped"),
+        (counts["duplicate_rows"], "duplicate rows dropped"),
+        (counts["cut"], "lists cut"),
+    ):
+        text += f"; {number:,} {words}" if number else ""
+    return f"unchanged, skipped ({text})" if outcome.skipped else text

@@ -1,0 +1,137 @@
+"""The rules a results page must keep, and the reason a page that breaks one is set aside.
+
+A rule looks at whole columns of an Arrow batch. The first broken rule, in the order below, names
+the reason. What a reader of text or impressions found earlier (`problem`) comes before all rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ulr.arrow import Lists, hashes, lists, valid, whole
+from ulr.buckets import parse_bucket
+from ulr.kernels.pages import has_duplicates
+
+# What a reason means, for people.
+REASONS = {
+    "bad_type": "a value cannot be read as its column's type",
+    "conflicting_rows": "rows of one session disagree about its query, segment or experiment",
+    "null_position": "an impression has no position",
+    "duplicate_position": "two different impressions claim one position",
+    "position_gap": "positions do not run from 1 without a gap",
+    "null_session_id": "session_id is null or empty",
+    "null_query_id": "query_id is null or empty",
+    "null_shown_at": "shown_at is null",
+    "null_doc_ids": "doc_ids is null",
+    "null_clicks": "clicks is null",
+    "length_mismatch": "doc_ids and clicks have different lengths",
+    "empty_page": "the page shows no document",
+    "null_doc_id": "a document id is null or empty",
+    "null_click": "a click is null",
+    "duplicate_document": "a document stands on the page twice",
+    "bad_bucket": "bucket does not parse",
+    "bucket_past_end": "bucket names a position past the end of the page",
+    "bucket_without_arm": "bucket is set but swapped is null",
+    "swap_without_bucket": "swapped is true but bucket is null",
+}
+
+
+@dataclass(frozen=True)
+class CheckedPages:
+    """A batch with what checking it has brought to light, for the next step to use."""
+
+    batch: pa.RecordBatch
+    reason: pa.Array  # string, null where the page keeps the contract
+    documents: Lists
+    document_hashes: np.ndarray
+    clicks: Lists
+
+    @property
+    def good(self) -> np.ndarray:
+        """Row indices of the pages that keep the contract."""
+        return np.flatnonzero(self.reason.is_null().to_numpy(zero_copy_only=False))
+
+    @property
+    def bad(self) -> np.ndarray:
+        """Row indices of the pages that do not."""
+        return np.flatnonzero(self.reason.is_valid().to_numpy(zero_copy_only=False))
+
+
+def check_pages(batch: pa.RecordBatch) -> CheckedPages:
+    """Check every page of a batch with the columns of `read_schema`."""
+    documents, clicks = lists(batch["doc_ids"]), lists(batch["clicks"])
+    document_hashes = hashes(documents.values)
+    names = list(REASONS)
+    code = np.full(batch.num_rows, -1, np.int8)
+    for name, broken in _rules(batch, documents, document_hashes, clicks):
+        if broken is not None:
+            code[(code < 0) & broken] = names.index(name)
+    reason = pa.array(names).take(pa.array(code, mask=code < 0))
+    if batch["problem"].null_count < batch.num_rows:
+        reason = pc.coalesce(whole(batch["problem"]), reason)
+    return CheckedPages(batch, reason, documents, document_hashes, clicks)
+
+
+def _rules(batch: pa.RecordBatch, documents: Lists, document_hashes: np.ndarray, clicks: Lists):  # noqa: ANN202
+    """Pairs of a reason and the rows (bool) that break its rule; None where none can."""
+    yield "null_session_id", _blank(batch["session_id"])
+    yield "null_query_id", _blank(batch["query_id"])
+    yield "null_shown_at", _null(batch["shown_at"])
+    yield "null_doc_ids", _null(batch["doc_ids"])
+    yield "null_clicks", _null(batch["clicks"])
+    yield "length_mismatch", documents.lengths != clicks.lengths
+    yield "empty_page", documents.lengths == 0
+    yield "null_doc_id", _any(_blank(documents.values), documents)
+    yield "null_click", _any(_null(clicks.values), clicks)
+    yield "duplicate_document", has_duplicates(*documents[:2], document_hashes)
+    yield from _bucket_rules(batch, documents.lengths)
+
+
+def _bucket_rules(batch: pa.RecordBatch, lengths: np.ndarray):  # noqa: ANN202
+    swapped = whole(batch["swapped"])
+    bucket = whole(batch["bucket"])
+    present = valid(bucket)
+    if present.any():
+        encoded = bucket.dictionary_encode()
+        depths = np.array([_depth(name) for name in encoded.dictionary.to_pylist()], np.int64)
+        depth = depths[encoded.indices.fill_null(0).to_numpy()]
+        yield "bad_bucket", present & (depth < 0)
+        yield "bucket_past_end", present & (depth > lengths)
+        yield "bucket_without_arm", present & ~valid(swapped)
+    if swapped.null_count < len(swapped):
+        says_swapped = swapped.fill_null(False).to_numpy(zero_copy_only=False)
+        yield "swap_without_bucket", says_swapped & ~present
+
+
+def _depth(name: str) -> int:
+    """The deepest position of a bucket, -1 where the name is not one."""
+    try:
+        return parse_bucket(name).last_position
+    except ValueError:
+        return -1
+
+
+def _null(column: pa.Array) -> np.ndarray | None:
+    return None if column.null_count == 0 else ~valid(column)
+
+
+def _blank(column: pa.Array) -> np.ndarray | None:
+    array = whole(column)
+    offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset :][: len(array) + 1]
+    empty = offsets[1:] == offsets[:-1]
+    null = _null(array)
+    if null is None:
+        return empty if empty.any() else None
+    return empty | null
+
+
+def _any(elements: np.ndarray | None, rows: Lists) -> np.ndarray | None:
+    """Rows with at least one true element."""
+    if elements is None:
+        return None
+    total = np.concatenate([[0], np.cumsum(elements)])
+    return total[rows.starts + rows.lengths] > total[rows.starts]

@@ -1,0 +1,80 @@
+"""A date's groups, from log to published table: skipped if unchanged, refused if too broken."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from ulr.contract import REASONS
+from ulr.errors import DataRefused
+from ulr.groups import write_groups
+from ulr.logfiles import find_log
+from ulr.sessions import open_pages
+from ulr.settings import Groups, Sessions
+from ulr.warehouse import Manifest, Warehouse, identity_of
+
+# Where the log lies and how much memory may be used do not change what is published.
+_NO_MATTER = ("path", "max_duplicates_held")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a date."""
+
+    manifest: Manifest
+    skipped: bool
+
+
+def build_groups(
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    date: dt.date,
+    *,
+    sessions: Sessions,
+    groups: Groups,
+    force: bool = False,
+) -> Outcome:
+    """Read the date's log and publish `groups` and `quarantine`; quarantine first, so that groups
+    are never newer than the record of what they left out."""
+    log = find_log(sessions.path, date)
+    settings = {"sessions": sessions.model_dump(), "groups": groups.model_dump()}
+    inputs = log.identity
+    matters = {k: v for k, v in settings["sessions"].items() if k not in _NO_MATTER}
+    identity = identity_of(inputs=inputs, settings=matters | settings["groups"])
+    partition = f"dt={date}"
+    published = warehouse.current("groups", partition)
+    if published and published.fingerprint == identity and not force:
+        return Outcome(published, skipped=True)
+    with (
+        warehouse.writing("groups", partition, identity) as good,
+        warehouse.writing("quarantine", partition, identity) as bad,
+    ):
+        counts = write_groups(
+            open_pages(start_spark(), log, sessions),
+            groups_url=good.url,
+            quarantine_url=bad.url,
+            partitions=groups.partitions,
+            max_position=groups.max_position,
+            max_duplicates_held=sessions.max_duplicates_held,
+        )
+        record = {"counts": dict(counts), "inputs": inputs, "settings": settings}
+        bad.publish(identity, **record)
+        refuse_if_broken(counts, sessions.max_bad_share, f"{date}")
+        return Outcome(good.publish(identity, **record), skipped=False)
+
+
+def refuse_if_broken(counts: Counter[str], max_share: float, what: str) -> None:
+    """Stop when too many rows broke the contract, naming the commonest reasons."""
+    reasons = Counter({k[4:]: n for k, n in counts.items() if k.startswith("bad:")})
+    bad, read = sum(reasons.values()), counts["read"]
+    if read and bad / read > max_share:
+        top = ", ".join(f"{name} {n:,} ({REASONS[name]})" for name, n in reasons.most_common(3))
+        raise DataRefused(
+            f"{what}: {bad:,} of {read:,} rows ({bad / read:.1%}) broke the contract, over "
+            f"sessions.max_bad_share = {max_share:.1%}: {top}; the rows are in `quarantine`, "
+            "groups were not published"
+        )

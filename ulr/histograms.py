@@ -1,0 +1,129 @@
+"""Click-pattern histograms as a monoid of Arrow tables.
+
+A page is a histogram with one pattern and one session. Merging tables adds the counts of equal
+patterns under equal keys, in any order and any grouping, so the same `merge` serves inside a map
+task, after the shuffle, and over the days of a window.
+
+A table in transit has the columns of `groups_schema` and `context`, a hash of (query, segment,
+bucket, arm). Rows are the same group when (context, ranking) agree: two different groups would
+have to share their query or their ranking and collide in the other 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ulr.arrow import bitmap, hashes, list_column, lists, valid
+from ulr.contract import CheckedPages
+from ulr.kernels.hashing import SEED, hash_lists, hash_words
+from ulr.kernels.merge import group_keys, merge_patterns
+from ulr.kernels.pages import pack_clicks
+from ulr.schema import groups_schema
+
+transit_schema = pa.schema([*groups_schema, pa.field("context", pa.uint64(), nullable=False)])
+
+ORDER = [(name, "ascending") for name in ("query_id", "segment", "bucket", "swapped", "ranking")]
+
+
+def fold_pages(pages: CheckedPages, rows: np.ndarray, max_position: int) -> pa.Table:
+    """The histograms of some rows of a batch, lists cut at `max_position`."""
+    documents, clicks = pages.documents, pages.clicks
+    starts = documents.starts[rows]
+    lengths = np.minimum(documents.lengths[rows], max_position)
+    bits, first_bit = bitmap(clicks.values)
+    word_offsets, words = pack_clicks(clicks.starts[rows] + first_bit, lengths, bits)
+    ranking = hash_lists(starts, lengths, pages.document_hashes)
+    context = _context(pages.batch, rows)
+    group, first = group_keys(context, ranking)
+    ones = np.ones(rows.size, np.int64)
+    offsets = np.arange(rows.size + 1)
+    merged = merge_patterns(group, first.size, word_offsets, words, offsets, ones)
+    kept = pages.batch.take(pa.array(rows[first]))
+    doc_ids = kept["doc_ids"]
+    if documents.lengths.max(initial=0) > max_position:
+        doc_ids = pc.list_slice(doc_ids, 0, max_position)
+    swapped = pc.if_else(kept["bucket"].is_valid(), kept["swapped"], None)
+    head = [kept["query_id"], kept["segment"], kept["bucket"], swapped]
+    return _table(head, ranking[first], doc_ids, merged, context[first])
+
+
+def merge(tables: Sequence[pa.Table]) -> pa.Table:
+    """Add up tables in transit."""
+    if not tables:
+        return transit_schema.empty_table()
+    table = pa.concat_tables(tables).combine_chunks()
+    if table.num_rows == 0:
+        return table
+    context = table["context"].to_numpy()
+    ranking = table["ranking"].to_numpy().view(np.uint64)
+    group, first = group_keys(context, ranking)
+    patterns, counts = lists(table["patterns"]), lists(table["counts"])
+    merged = merge_patterns(
+        group,
+        first.size,
+        np.append(patterns.starts, len(patterns.values)),
+        patterns.values.to_numpy(),
+        np.append(counts.starts, len(counts.values)),
+        counts.values.to_numpy(),
+    )
+    kept = table.select(["query_id", "segment", "bucket", "swapped", "doc_ids"])
+    kept = kept.take(pa.array(first))
+    head = [kept[name] for name in ("query_id", "segment", "bucket", "swapped")]
+    return _table(head, ranking[first], kept["doc_ids"], merged, context[first])
+
+
+def canonical(table: pa.Table) -> pa.Table:
+    """A merged table as it is stored: the schema's columns, rows in their one order."""
+    return table.take(pc.sort_indices(table, sort_keys=ORDER)).select(groups_schema.names)
+
+
+def in_transit(table: pa.Table) -> pa.Table:
+    """A stored table, ready to be merged again."""
+    rows = np.arange(table.num_rows)
+    context = _context(table, rows)
+    return table.append_column(transit_schema.field("context"), pa.array(context))
+
+
+def partition_of(table: pa.Table | pa.RecordBatch, partitions: int) -> np.ndarray:
+    """Which of the files of a date each row belongs to: a function of its query alone."""
+    return (hashes(table["query_id"]) % np.uint64(partitions)).astype(np.int64)
+
+
+def _context(batch: pa.RecordBatch | pa.Table, rows: np.ndarray) -> np.ndarray:
+    """Hash of (query, segment, bucket, arm), chained; a null mixes in a word of its own."""
+    nothing = np.zeros(rows.size, np.uint64)
+    h = hashes(batch["query_id"])[rows]
+    for name in ("segment", "bucket"):
+        column = batch[name]
+        absent = hash_words(nothing, h)
+        if column.null_count < len(column):
+            everywhere = np.full(len(column), SEED)
+            everywhere[rows] = h
+            h = np.where(valid(column)[rows], hashes(column, everywhere)[rows], absent)
+        else:
+            h = absent
+    swapped = batch["swapped"]
+    if swapped.null_count == len(swapped):
+        return hash_words(nothing, h)
+    arm = swapped.cast(pa.int8()).fill_null(-1).to_numpy(zero_copy_only=False)[rows] + 1
+    arm = np.where(valid(batch["bucket"])[rows], arm, 0)  # outside an experiment there is no arm
+    return hash_words(arm.astype(np.uint64), h)
+
+
+def _table(
+    head: list[pa.Array], ranking: np.ndarray, doc_ids: pa.Array, merged: tuple, context: np.ndarray
+) -> pa.Table:
+    word_offsets, words, count_offsets, counts = merged
+    columns = [
+        *head,
+        pa.array(ranking.view(np.int64)),
+        doc_ids,
+        list_column(np.diff(word_offsets), words),
+        list_column(np.diff(count_offsets), counts),
+        pa.array(context),
+    ]
+    return pa.table(columns, schema=transit_schema)

@@ -1,0 +1,64 @@
+"""Which files of a click log belong to a date."""
+
+from __future__ import annotations
+
+import datetime as dt
+import fnmatch
+from dataclasses import dataclass
+
+from ulr.errors import UserError
+from ulr.storage import Storage, StoredFile
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """A date's files. `filtered`: they hold other dates too, so rows are chosen by shown_at."""
+
+    date: dt.date
+    storage: Storage
+    files: list[StoredFile]
+    filtered: bool
+
+    @property
+    def paths(self) -> list[str]:
+        """The files as their filesystem names them."""
+        return [self.storage.path(f.path) for f in self.files]
+
+    @property
+    def identity(self) -> list[list[object]]:
+        """What must stay the same for the date's groups to stay the same."""
+        return [[f.path, f.size, f.mtime_ns] for f in self.files]
+
+
+def find_log(path: str, date: dt.date) -> LogFiles:
+    """Files for a date: `{date}` in the path, or a dt=DATE folder, or all of them, filtered.
+
+    The last part of the path may be a file or hold wildcards.
+    """
+    dated = path.replace("{date}", date.isoformat())
+    filtered = dated == path
+    storage, pattern = _folder_and_pattern(dated)
+    day_folder = f"dt={date}"
+    if pattern is None and storage.exists(day_folder):
+        files, filtered = storage.files(day_folder), False
+    else:
+        files = storage.files()
+        if pattern is not None:
+            files = [f for f in files if fnmatch.fnmatch(f.path, pattern)]
+        elif any(f.path.startswith("dt=") for f in files):
+            days = sorted({f.path.split("/")[0] for f in files if f.path.startswith("dt=")})
+            raise UserError(
+                f"the log {path!r} has no folder dt={date}; it has {days[0]} to {days[-1]}"
+            )
+    if not files:
+        raise UserError(f"no log files at {dated!r}; check sessions.path and --date")
+    return LogFiles(date, storage, files, filtered)
+
+
+def _folder_and_pattern(path: str) -> tuple[Storage, str | None]:
+    """A folder is taken whole; a file or a wildcard is a pattern in its folder."""
+    base, question, query = path.partition("?") if "://" in path else (path, "", "")
+    folder, _, name = base.rstrip("/").rpartition("/")
+    if any(c in name for c in "*[") or Storage(path).is_file():
+        return Storage((folder or ".") + question + query), name
+    return Storage(path), None

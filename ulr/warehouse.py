@@ -1,0 +1,131 @@
+"""The warehouse: tables as Parquet files under one root, published whole or not at all.
+
+    ROOT/TABLE/PARTITION/manifest.json        which folder is the table now, and where it came from
+    ROOT/TABLE/PARTITION/FINGERPRINT-N/*.parquet
+
+Files are written into a folder that nothing refers to; replacing the small manifest publishes
+them. A crash before that leaves the old table as it was, and the next writer sweeps up. The folder
+that was just replaced stays until the next publication, for readers that still have it open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ulr import __version__
+from ulr.errors import UserError
+from ulr.lock import hold
+from ulr.schema import SCHEMA_VERSION
+from ulr.storage import Storage, fingerprint
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is known about a published partition of a table."""
+
+    table: str
+    partition: str
+    fingerprint: str
+    folder: str
+    previous: str | None
+    files: list[str]
+    counts: dict[str, int]
+    inputs: Any
+    settings: dict[str, Any]
+    schema_version: int = SCHEMA_VERSION
+    version: str = __version__
+
+
+class Draft:
+    """A partition that is being written. `url` is the folder for its files."""
+
+    def __init__(self, storage: Storage, table: str, partition: str, folder: str) -> None:
+        self._storage, self._table, self._partition = storage, table, partition
+        self._folder = folder
+        self.url = storage.child(table, *filter(None, [partition]), folder)
+
+    def publish(
+        self, identity: str, *, counts: dict[str, int], inputs: Any, settings: dict[str, Any]
+    ) -> Manifest:
+        """Make the files the table's content, from one moment to the next."""
+        where = _join(self._table, self._partition)
+        start = len(f"{where}/{self._folder}/")
+        current = self._storage.read_json(where, MANIFEST) or {}
+        manifest = Manifest(
+            table=self._table,
+            partition=self._partition,
+            fingerprint=identity,
+            folder=self._folder,
+            previous=current.get("folder"),
+            files=[f.path[start:] for f in self._storage.files(where, self._folder)],
+            counts=dict(sorted(counts.items())),
+            inputs=inputs,
+            settings=settings,
+        )
+        self._storage.write_json(vars(manifest), where, MANIFEST)
+        _sweep(self._storage, where)
+        return manifest
+
+
+class Warehouse:
+    """All tables under one root."""
+
+    def __init__(self, url: str) -> None:
+        self.storage = Storage(url)
+
+    def current(self, table: str, partition: str = "") -> Manifest | None:
+        """What is published, or None."""
+        content = self.storage.read_json(_join(table, partition), MANIFEST)
+        return Manifest(**content) if content else None
+
+    def partitions(self, table: str) -> list[str]:
+        """The published partitions, sorted."""
+        names = self.storage.folders(table)
+        return [n for n in names if self.storage.exists(_join(table, n), MANIFEST)]
+
+    def files(self, table: str, partition: str = "") -> list[str]:
+        """The published files, as the filesystem names them."""
+        manifest = self.current(table, partition)
+        if manifest is None:
+            what = f"{table} {partition}".strip()
+            there = self.partitions(table)
+            hint = f"there is {there[0]} to {there[-1]}" if there else f"run `ulr {table}` first"
+            raise UserError(f"the warehouse {self.storage.url} has no {what}; {hint}")
+        where = _join(table, partition)
+        return [self.storage.path(where, manifest.folder, name) for name in manifest.files]
+
+    @contextlib.contextmanager
+    def writing(self, table: str, partition: str, identity: str) -> Iterator[Draft]:
+        """Hold the partition's lock and offer a fresh folder; unpublished, it is swept away."""
+        where = _join(table, partition)
+        with hold(self.storage, where, f"{table} {partition}".strip()):
+            _sweep(self.storage, where)
+            taken = set(self.storage.folders(where))
+            names = (f"{identity}-{n}" for n in range(1, len(taken) + 2))
+            yield Draft(
+                self.storage, table, partition, next(n for n in names if n not in taken)
+            )  # fmt: skip
+            _sweep(self.storage, where)
+
+
+def _join(table: str, partition: str) -> str:
+    return f"{table}/{partition}" if partition else table
+
+
+def _sweep(storage: Storage, where: str) -> None:
+    """Remove folders that neither the manifest nor its predecessor named."""
+    manifest = storage.read_json(where, MANIFEST) or {}
+    kept = {manifest.get("folder"), manifest.get("previous")}
+    for name in storage.folders(where):
+        if "=" not in name and name not in kept:
+            storage.delete(where, name)
+
+
+def identity_of(*, inputs: Any, settings: dict[str, Any]) -> str:
+    """The fingerprint of a stage's output: what went in, how, and what the columns mean."""
+    return fingerprint([SCHEMA_VERSION, __version__, inputs, settings])
