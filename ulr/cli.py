@@ -19,6 +19,8 @@ from ulr.errors import UserError
 STAGES = {
     "simulate": "write a click log with known truth, its features and the truth itself",
     "groups": "reduce a date's click log to click-pattern histograms; bad rows to quarantine",
+    "propensities": "estimate examination by position (theta) and by pair (psi), with intervals",
+    "plan-swaps": "design a swap experiment: buckets, days until it is precise enough, its cost",
     "config": "print the resolved settings",
 }
 
@@ -32,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.stage is None:
         parser.print_help()
         return 0
-    module = import_module(f"ulr.commands.{args.stage}")
+    module = import_module("ulr.commands." + args.stage.replace("-", "_"))
     try:
         args = _stage_parser(args.stage, module).parse_args(rest)
         module.run(args, load_settings(args.conf, args.set))

@@ -177,3 +177,58 @@ moments_schema = pa.schema(
         *[pa.field(f"x{p}y", pa.float64(), nullable=False) for p in range(3)],
     ]
 )
+
+# theta by position. Unique: (segment, position); segment null: all traffic. Sorted by that key.
+#   theta     relative to position 1; null where it was refused, and `note` says why
+#   lower, upper  95% interval; standard_error of theta
+#   support   clicks behind the estimate
+#   source    measured | pooled (a thin segment takes the value of all traffic) | given | refused
+#   alpha, beta   of P(click) = alpha R + beta, from the affine estimator only
+propensities_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("position", pa.int32(), nullable=False),
+        pa.field("theta", pa.float64()),
+        pa.field("standard_error", pa.float64()),
+        pa.field("lower", pa.float64()),
+        pa.field("upper", pa.float64()),
+        pa.field("support", pa.int64(), nullable=False),
+        pa.field("estimator", pa.string(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("note", pa.string(), nullable=False),
+        pa.field("alpha", pa.float64()),
+        pa.field("beta", pa.float64()),
+    ]
+)
+
+# psi by pair of positions, k < l. Unique: (segment, k, l). Sorted by that key. Within the Frechet
+# bounds of theta; the interval is that of the value before it was projected onto them.
+#   source    measured | filled (from the model named in `browsing`) | refused
+joint_propensities_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("k", pa.int32(), nullable=False),
+        pa.field("l", pa.int32(), nullable=False),
+        pa.field("psi", pa.float64()),
+        pa.field("standard_error", pa.float64()),
+        pa.field("lower", pa.float64()),
+        pa.field("upper", pa.float64()),
+        pa.field("support", pa.int64(), nullable=False),
+        pa.field("browsing", pa.string(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("note", pa.string(), nullable=False),
+    ]
+)
+
+# What the diagnostics found. Unique: (segment, check, subject). verdict: ok, warning or refused.
+diagnostics_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("check", pa.string(), nullable=False),
+        pa.field("subject", pa.string(), nullable=False),
+        pa.field("value", pa.float64()),
+        pa.field("p_value", pa.float64()),
+        pa.field("verdict", pa.string(), nullable=False),
+        pa.field("words", pa.string(), nullable=False),
+    ]
+)

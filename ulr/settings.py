@@ -121,6 +121,61 @@ class Groups(Section):
     partitions: Count
 
 
+class Given(Section):
+    """A curve that is known already."""
+
+    theta: list[float]
+    file: str
+
+
+class Harvest(Section):
+    """Natural rank changes."""
+
+    weight: Literal["pooled", "document"]
+    blocks: Annotated[int, Field(ge=3)]
+
+
+class RegressionEm(Section):
+    """Expectation, maximisation, and the trees in between."""
+
+    features: str
+    queries: Count
+    rounds: Count
+    trees: Count
+    leaves: Annotated[int, Field(ge=2)]
+
+
+class Propensities(Section):
+    """theta and psi from groups."""
+
+    estimator: Literal[
+        "single_swap",
+        "adjacent_chain",
+        "combined",
+        "all_pairs",
+        "pivot",
+        "adjacent",
+        "regression_em",
+        "affine",
+        "given",
+    ]
+    joint: Literal["all_swaps", "pair_swaps", "none"]
+    browsing: Literal["auto", "independent", "continuous", "row_skipping"]
+    row_width: Count
+    window_days: Count
+    max_position: Count
+    min_clicks: Count
+    min_coclicks: Count
+    monotone: bool
+    segments: bool
+    test_trust: bool
+    first_beta: Annotated[float, Field(ge=0, lt=1)]
+    alarm: Annotated[float, Field(gt=0, lt=1)]
+    given: Given
+    harvest: Harvest
+    regression_em: RegressionEm
+
+
 class Settings(Section):
     """Everything, one section per stage."""
 
@@ -129,3 +184,4 @@ class Settings(Section):
     simulate: Simulate
     sessions: Sessions
     groups: Groups
+    propensities: Propensities

@@ -101,10 +101,16 @@ def pool_counts(parts: Iterable[SwapCounts]) -> SwapCounts:
 
 
 def counts_by_segment(rows: pa.Table, positions: int) -> dict[str | None, SwapCounts]:
-    """Rows of `swap_counts_schema` as arms, one SwapCounts per segment."""
+    """Rows of `swap_counts_schema` as arms, one SwapCounts per segment.
+
+    Clicks below `positions` and buckets that reach below them are left out.
+    """
     arms: dict[tuple[str | None, str | None, bool | None], Arm] = {}
     for row in rows.to_pylist():
         key = (row["segment"], row["bucket"], row["swapped"])
+        too_deep = key[1] is not None and parse_bucket(key[1]).last_position > positions
+        if too_deep or row["l"] > positions:
+            continue
         arm = arms.setdefault(key, Arm.empty(positions))
         k, v, total = row["k"], row["l"], row["sessions"]
         if k > 0:
