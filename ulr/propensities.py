@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ulr.dates import parse_dates
 from ulr.errors import UserError
 from ulr.propensity.affine import regressions
-from ulr.propensity.arms import counts_by_segment, pool_counts
+from ulr.propensity.arms import Arm, counts_by_segment, pool_counts
 from ulr.propensity.counts import exposures, harvest_table, moment_table, swap_counts
 from ulr.propensity.diagnostics import drift_findings
 from ulr.propensity.estimators import HARVESTS, SWAPS, Evidence
@@ -107,6 +108,38 @@ def drift(
         estimate_propensities(spark, url, files, how)[0].curve for files in windows
     )  # fmt: skip
     return drift_findings(before, after, how.alarm)
+
+
+def plain_rates(
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    dates: Sequence[dt.date],
+    *,
+    positions: int,
+) -> tuple[np.ndarray, int]:
+    """Co-click rates (click rates on the diagonal) of unswapped pages, and the number of pages."""
+    files = [f for date in dates for f in warehouse.files("groups", f"dt={date}")]
+    rows = swap_counts(start_spark(), warehouse.storage.url, files, max_position=positions)
+    counts = pool_counts(counts_by_segment(rows, positions).values())
+    arms = [b.kept for b in counts.buckets.values()]
+    arms += [counts.outside] if counts.outside is not None else []
+    plain = sum(arms, Arm.empty(positions))
+    pages = pc.sum(rows.filter(pc.equal(rows["l"], 0))["sessions"]).as_py() or 0
+    return plain.together / max(plain.sessions, 1), pages
+
+
+def window_dates(warehouse: Warehouse, text: str, days: int) -> list[dt.date]:
+    """The published dates of a window: given whole as D1..D2, or by its last day."""
+    asked = parse_dates(text)
+    if ".." not in text:
+        asked = [asked[0] - dt.timedelta(days=n) for n in reversed(range(days))]
+    there = set(warehouse.partitions("groups"))
+    found = [date for date in asked if f"dt={date}" in there]
+    if not found:
+        names = sorted(there)
+        hint = f"there is {names[0]} to {names[-1]}" if names else "run `ulr groups` first"
+        raise UserError(f"no groups from {asked[0]} to {asked[-1]} in the warehouse; {hint}")
+    return found
 
 
 @dataclass(frozen=True)

@@ -176,6 +176,17 @@ class Propensities(Section):
     regression_em: RegressionEm
 
 
+class PlanSwaps(Section):
+    """The design of a swap experiment."""
+
+    salt: str
+    share: Annotated[float, Field(gt=0, le=1)]
+    positions: Annotated[int, Field(ge=2)]
+    theta_error: Annotated[float, Field(gt=0)]
+    psi_error: Annotated[float, Field(gt=0)]
+    pairs: bool
+
+
 class Settings(Section):
     """Everything, one section per stage."""
 
@@ -185,3 +196,4 @@ class Settings(Section):
     sessions: Sessions
     groups: Groups
     propensities: Propensities
+    plan_swaps: PlanSwaps

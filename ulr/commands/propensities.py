@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import json
 from functools import partial
 from pathlib import Path
 
-from ulr.dates import parse_dates
-from ulr.errors import UserError
 from ulr.figures import curve_figure, read_truth
 from ulr.progress import say, watched
-from ulr.propensities import build_propensities, drift
+from ulr.propensities import build_propensities, drift, window_dates
 from ulr.propensity.report import as_json, words
 from ulr.session import start_session
 from ulr.settings import Settings
@@ -39,7 +36,7 @@ def run(args: argparse.Namespace, settings: Settings) -> None:
     """Estimate, publish, and say what can and cannot be believed."""
     how = settings.propensities
     warehouse = Warehouse(settings.warehouse.path)
-    dates = _window(warehouse, args.date, how.window_days)
+    dates = window_dates(warehouse, args.date, how.window_days)
     start = partial(start_session, "propensities", settings.spark)
     shown = bool(args.json or args.figure)
     with watched(f"propensities {dates[0]}..{dates[-1]}"):
@@ -52,7 +49,7 @@ def run(args: argparse.Namespace, settings: Settings) -> None:
     for line in words(outcome.results):
         say(f"  {line}")
     if args.drift:
-        windows = [_window(warehouse, args.drift, how.window_days), dates]
+        windows = [window_dates(warehouse, args.drift, how.window_days), dates]
         files = [[f for d in w for f in warehouse.files("groups", f"dt={d}")] for w in windows]
         for finding in drift(start(), warehouse.storage.url, files, how):
             say(f"  drift {finding.verdict}: {finding.words} (p = {finding.p_value:.2g})")
@@ -61,17 +58,3 @@ def run(args: argparse.Namespace, settings: Settings) -> None:
     if args.figure:
         truth = read_truth(args.truth) if args.truth else {}
         curve_figure(outcome.results, args.figure, truth=truth)
-
-
-def _window(warehouse: Warehouse, text: str, days: int) -> list[dt.date]:
-    """The published dates of a window: given whole, or by its last day."""
-    asked = parse_dates(text)
-    if ".." not in text:
-        asked = [asked[0] - dt.timedelta(days=n) for n in reversed(range(days))]
-    there = set(warehouse.partitions("groups"))
-    found = [date for date in asked if f"dt={date}" in there]
-    if not found:
-        names = sorted(there)
-        hint = f"there is {names[0]} to {names[-1]}" if names else "run `ulr groups` first"
-        raise UserError(f"no groups from {asked[0]} to {asked[-1]} in the warehouse; {hint}")
-    return found

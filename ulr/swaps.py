@@ -1,0 +1,93 @@
+"""Designing a swap experiment: how many pages each bucket needs, and what it costs in clicks.
+
+Expected rates in a bucket follow from today's click rates r and a guess of theta (and psi): the
+document of position k would be clicked at rate r_k theta_1 / theta_k at position 1. The pooled
+ratio of n pages, half of them swapped, then has on the log scale the variance
+(2 / n) (1 / (rate below, both arms) + 1 / (rate above, both arms)), clicks taken as rare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from ulr.buckets import parse_bucket, permutation
+
+
+@dataclass(frozen=True)
+class PlannedBucket:
+    """A bucket of the plan. share: of all traffic. cost: clicks lost per swapped page."""
+
+    bucket: str
+    measures: str
+    pages: float
+    share: float
+    days: float
+    clicks_lost_a_day: float
+
+
+def design(
+    together: np.ndarray,
+    theta: np.ndarray,
+    *,
+    pages_a_day: float,
+    share: float,
+    theta_error: float,
+    psi_error: float,
+    pairs: Sequence[tuple[int, int]] = (),
+) -> list[PlannedBucket]:
+    """Buckets 1:k for every k, and 1,2:k,l for `pairs`, so that all reach their error on one day.
+
+    together: co-click rates per page, click rates on the diagonal. The relative errors are
+    standard errors; theta is the guess, theta(1) = 1.
+    """
+    rate = np.diag(together)
+    names, measures, needed, lost = [], [], [], []
+    for k in range(2, rate.size + 1):
+        names.append(f"1:{k}")
+        measures.append(f"theta({k})")
+        ratio = theta[k - 1] / theta[0]
+        needed.append(_pages(rate[k - 1], rate[0], ratio, theta_error))
+        lost.append(_lost(rate, theta, {1: k, k: 1}))
+    for k, v in pairs:
+        names.append(f"1,2:{k},{v}")
+        measures.append(f"psi({k}, {v})")
+        ratio = theta[k - 1] * theta[v - 1] / (theta[0] * theta[1])
+        needed.append(_pages(together[k - 1, v - 1], together[0, 1], ratio, psi_error))
+        lost.append(_lost(rate, theta, _moves(names[-1], rate.size)))
+    pages = np.array(needed)
+    shares = share * pages / pages.sum()
+    days = pages.sum() / (pages_a_day * share)
+    return [
+        PlannedBucket(*row[:3], row[3], float(days), float(row[4] * row[3] / 2 * pages_a_day))
+        for row in zip(names, measures, pages.tolist(), shares.tolist(), lost, strict=True)
+    ]
+
+
+def _pages(low: float, high: float, ratio: float, error: float) -> float:
+    """Pages until the log of the pooled ratio has this standard error; infinite without clicks."""
+    below, above = low + high * ratio, high + low / ratio
+    if below <= 0 or above <= 0:
+        return float("inf")
+    return 2 * (1 / below + 1 / above) / error**2
+
+
+def _moves(name: str, positions: int) -> dict[int, int]:
+    """Ranked position -> position in the swapped arm."""
+    order = permutation(parse_bucket(name), positions)
+    return {was + 1: now + 1 for now, was in enumerate(order) if was != now}
+
+
+def _lost(rate: np.ndarray, theta: np.ndarray, moves: dict[int, int]) -> float:
+    """Clicks that a swapped page is expected to lose; below 0 where the swap wins some."""
+    return float(
+        sum(rate[was - 1] * (1 - theta[now - 1] / theta[was - 1]) for was, now in moves.items())
+    )
+
+
+def all_pairs_of(positions: int) -> list[tuple[int, int]]:
+    """Every pair of positions but (1, 2)."""
+    return [p for p in combinations(range(1, positions + 1), 2) if p != (1, 2)]
