@@ -125,7 +125,7 @@ class Given(Section):
     """A curve that is known already."""
 
     theta: list[float]
-    file: str
+    file: str | None
 
 
 class Harvest(Section):
@@ -138,7 +138,7 @@ class Harvest(Section):
 class RegressionEm(Section):
     """Expectation, maximisation, and the trees in between."""
 
-    features: str
+    features: str | None
     queries: Count
     rounds: Count
     trees: Count

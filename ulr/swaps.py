@@ -1,9 +1,9 @@
 """Designing a swap experiment: how many pages each bucket needs, and what it costs in clicks.
 
 Expected rates in a bucket follow from today's click rates r and a guess of theta (and psi): the
-document of position k would be clicked at rate r_k theta_1 / theta_k at position 1. The pooled
-ratio of n pages, half of them swapped, then has on the log scale the variance
-(2 / n) (1 / (rate below, both arms) + 1 / (rate above, both arms)), clicks taken as rare.
+document of position k would be clicked at rate r_k theta_1 / theta_k at position 1. With B the
+rate at k and A the rate at 1, summed over both arms, the log of the pooled ratio of n pages, half
+of them swapped, has the variance (2 / n) times the sum over arms of Var(c_k / B - c_1 / A).
 """
 
 from __future__ import annotations
@@ -50,13 +50,15 @@ def design(
         names.append(f"1:{k}")
         measures.append(f"theta({k})")
         ratio = theta[k - 1] / theta[0]
-        needed.append(_pages(rate[k - 1], rate[0], ratio, theta_error))
+        both = together[0, k - 1]
+        needed.append(_pages(rate[k - 1], rate[0], ratio, both) / theta_error**2)
         lost.append(_lost(rate, theta, {1: k, k: 1}))
     for k, v in pairs:
         names.append(f"1,2:{k},{v}")
         measures.append(f"psi({k}, {v})")
         ratio = theta[k - 1] * theta[v - 1] / (theta[0] * theta[1])
-        needed.append(_pages(together[k - 1, v - 1], together[0, 1], ratio, psi_error))
+        deep, top = together[k - 1, v - 1], together[0, 1]
+        needed.append(_pages(deep, top, ratio, deep * top) / psi_error**2)
         lost.append(_lost(rate, theta, _moves(names[-1], rate.size)))
     pages = np.array(needed)
     shares = share * pages / pages.sum()
@@ -67,12 +69,20 @@ def design(
     ]
 
 
-def _pages(low: float, high: float, ratio: float, error: float) -> float:
-    """Pages until the log of the pooled ratio has this standard error; infinite without clicks."""
+def _pages(low: float, high: float, ratio: float, both: float) -> float:
+    """Pages times the variance of the log of the pooled ratio; infinite without clicks.
+
+    low, high: rates at the deep and the top position today; both: the rate of clicking both,
+    which the swap does not change.
+    """
     below, above = low + high * ratio, high + low / ratio
     if below <= 0 or above <= 0:
         return float("inf")
-    return 2 * (1 / below + 1 / above) / error**2
+    variance = 0.0
+    for deep, top in ((low, high), (high * ratio, min(low / ratio, 1.0))):
+        variance += deep * (1 - deep) / below**2 + top * (1 - top) / above**2
+        variance -= 2 * (both - deep * top) / (below * above)
+    return 2 * variance
 
 
 def _moves(name: str, positions: int) -> dict[int, int]:

@@ -172,7 +172,7 @@ def test_both_tables_are_published_and_an_unchanged_window_is_skipped(spark, war
 def test_every_estimator_runs_from_groups_to_curve(spark, warehouse, estimator):
     how = settings_of(
         f"propensities.estimator={estimator}",
-        "propensities.regression_em.features=",
+        "propensities.regression_em.features=null",
         "propensities.segments=false",
     )
     files = [f for d in DATES for f in warehouse.files("groups", f"dt={d}")]

@@ -44,15 +44,19 @@ def regressions(moments: pa.Table) -> list[Regression]:
 
 
 def _regress(position: int, blocks: list[dict]) -> Regression | None:
-    x = np.array([[b[f"x{p}"] for p in range(5)] for b in blocks])
-    y = np.array([[b[f"x{p}y"] for p in range(3)] for b in blocks])
-    if len(blocks) < 3:
+    numbers = sorted({b["block"] for b in blocks})  # segments of one block of queries add up
+    x, y = np.zeros((len(numbers), 5)), np.zeros((len(numbers), 3))
+    for b in blocks:
+        at = numbers.index(b["block"])
+        x[at] += [b[f"x{p}"] for p in range(5)]
+        y[at] += [b[f"x{p}y"] for p in range(3)]
+    n = len(numbers)
+    if n < 3:
         return None
     whole = _fit(x.sum(axis=0), y.sum(axis=0))
     without = np.array(
         [_fit(x.sum(axis=0) - a, y.sum(axis=0) - b) for a, b in zip(x, y, strict=True)]
     )
-    n = len(blocks)
     error = np.sqrt(((without - without.mean(axis=0)) ** 2).sum(axis=0) * (n - 1) / n)
     documents = sum(b["documents"] for b in blocks)
     intercept, slope, curvature = whole
