@@ -7,6 +7,7 @@ import pytest
 from ulr.propensity.affine import affine_curve, regressions
 from ulr.propensity.diagnostics import trust_findings
 from ulr.schema import moments_schema
+from ulr.simulate.clicks import relevance_of, trust_curve
 
 ALPHA = np.array([0.9, 0.5, 0.3])
 BETA = np.array([0.1, 0.04, 0.02])
@@ -37,6 +38,46 @@ def moments(rng, click, *, documents=4000, shows=(5, 60), blocks=32):
             name = {"segment": None, "bucket": f"1:{k}", "block": block}
             rows.append(row | name | {"documents": documents // blocks})
     return pa.Table.from_pylist(rows, schema=moments_schema)
+
+
+def experiment(rng, alpha, beta, relevance, pages):
+    """Moments of single swaps 1:k over queries of Zipf's law; relevance: queries x positions."""
+    queries, positions = relevance.shape
+    weight = 1.0 / np.arange(1, queries + 1)
+    rows = []
+    for k in range(2, positions + 1):
+        asked = rng.multinomial(pages // (positions - 1), weight / weight.sum())
+        swapped = rng.binomial(asked, 0.5)
+        kept = asked - swapped
+        for ranked, first, second in ((1, kept, swapped), (k, swapped, kept)):
+            of = relevance[:, ranked - 1]
+            c = rng.binomial(first, alpha[0] * of + beta[0])
+            d = rng.binomial(second, alpha[k - 1] * of + beta[k - 1])
+            often = np.flatnonzero((first > 3) & (second > 0))
+            c, d, n, m = c[often], d[often], first[often], second[often]
+            w, powers = n * m / (n + m), [factorial_power(c, n, p) for p in range(5)]
+            for block in range(32):
+                at = often % 32 == block
+                row = {"segment": None, "bucket": f"1:{k}", "block": block}
+                row |= {f"x{p}": float(np.sum((w * powers[p])[at])) for p in range(5)}
+                row |= {f"x{p}y": float(np.sum((w * powers[p] * d / m)[at])) for p in range(3)}
+                rows.append(row | {"documents": int(at.sum())})
+    return pa.Table.from_pylist(rows, schema=moments_schema)
+
+
+def test_recovers_trust_bias_from_two_million_swap_pages():
+    rng = np.random.default_rng(0)
+    positions = 10
+    theta, negative = np.arange(1, positions + 1) ** -1.0, trust_curve(positions, 0.1, 0.3)
+    alpha, beta = theta * (1 - negative), theta * negative
+    relevance = relevance_of(rng.integers(0, 5, (2000, positions)), 4, 0.1)
+    fits = regressions(experiment(rng, alpha, beta, relevance, 2_000_000))
+    curve = affine_curve(fits, positions, first_beta=beta[0])
+    error = curve.theta / (alpha / alpha[0]) - 1
+    assert np.sqrt(np.mean(error**2)) < 0.02
+    np.testing.assert_allclose(curve.beta, beta, atol=0.005)
+    assert verdicts(fits, "intercept") == ["warning"] * (positions - 1)
+    assert verdicts(fits, "curvature") == ["ok"] * (positions - 1)
 
 
 def affine(k, relevance):

@@ -92,7 +92,7 @@ def harvested_curve(table: pa.Table, positions: int, *, form: str, min_clicks: i
     refused = _reasons(components, support, enough, min_clicks)
     places = range(1, positions + 1)
     return Curve(
-        form if form != "adjacent" else "adjacent_harvest",
+        form,
         theta,
         covariance,
         np.rint(support).astype(np.int64),
@@ -118,8 +118,8 @@ def _reasons(
     components: list[list[int]], support: np.ndarray, enough: np.ndarray, min_clicks: int
 ) -> dict[int, str]:
     refused = {
-        int(i) + 1: f"{support[i]:.0f} weighted clicks of documents that changed rank, "
-        f"{min_clicks:,} needed: about {min_clicks / max(support[i], 1):.0f} such logs would do"
+        int(i) + 1: f"{support[i]:.1f} weighted clicks of documents that changed rank, "
+        f"{min_clicks:,} needed: {np.ceil(min_clicks / max(support[i], 1)):.0f} such logs would do"
         for i in np.flatnonzero(~enough)
     }
     for other in components[1:]:
