@@ -16,7 +16,8 @@ test-pure: $(READY)
 	$(BIN)/python -m pytest -q -m "not spark"
 
 demo: $(READY) java
-	$(BIN)/python tests/demo.py
+	$(BIN)/ulr simulate
+	$(BIN)/ulr groups --date 2026-01-01..2026-01-03
 
 bench: $(BENCH_READY) java
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python tests/bench/$$name.py || exit 1; done

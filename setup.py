@@ -24,6 +24,7 @@ setup(
         "matplotlib>=3.9",
         "numba>=0.61",
         "numpy>=2",
+        "pandas>=2.2,<3",  # Spark's mapInArrow will not start without it, and warns from 3 on
         "pyarrow>=18",
         "pydantic>=2.9,<3",
         "pyspark>=4.1,<5",

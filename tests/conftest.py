@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from hypothesis import settings
 
 from ulr.config import load_settings
 from ulr.session import start_session
+
+# A first call may compile a kernel; a build server should see the same examples every time.
+settings.register_profile("ulr", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("ulr")
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,10 @@ def xxhash64(data: bytes, seed: int = 42) -> int:
                 word = int.from_bytes(data[at + 8 * i : at + 8 * i + 8], "little")
                 lanes[i] = _round(lanes[i], word)
             at += 32
-        h = sum(_rotate(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & MASK
+        h = (
+            sum(_rotate(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True))
+            & MASK
+        )
         for lane in lanes:
             h = ((h ^ _round(0, lane)) * P1 + P4) & MASK
     else:

@@ -7,7 +7,7 @@ import datetime as dt
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from ulr.schema import read_schema
+from ulr.schema import plain_read_schema, read_schema
 
 SHOWN = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
@@ -40,7 +40,20 @@ def any_pages(draw) -> dict:
         "doc_ids": st.none() | st.lists(st.sampled_from([None, "", "a", "b", "c"]), max_size=4),
         "clicks": st.none() | st.lists(st.sampled_from([None, True, False]), max_size=4),
         "bucket": st.sampled_from(
-            [None, "1:2", "2:1", "1:9", "1,2:3,4", "1", ":", "0:1", "1:1", "a:b", "1,2:3", "2,1:3,4"]
+            [
+                None,
+                "1:2",
+                "2:1",
+                "1:9",
+                "1,2:3,4",
+                "1",
+                ":",
+                "0:1",
+                "1:1",
+                "a:b",
+                "1,2:3",
+                "2,1:3,4",
+            ]
         ),
         "swapped": st.sampled_from([None, True, False]),
     }
@@ -52,4 +65,5 @@ def any_pages(draw) -> dict:
 def as_batch(pages: list[dict]) -> pa.RecordBatch:
     """Pages as a reader would deliver them."""
     extra = {"source": "log", "problem": None, "raw": None, "repeats": 0}
-    return pa.RecordBatch.from_pylist([page | extra for page in pages], schema=read_schema)
+    rows = [page | extra for page in pages]
+    return pa.RecordBatch.from_pylist(rows, schema=plain_read_schema).cast(read_schema)

@@ -18,7 +18,7 @@ from pyspark.sql.window import Window
 from ulr.arrow import hashes
 from ulr.contract import CheckedPages, check_pages
 from ulr.parcels import PARCEL, pack_bytes, unpack
-from ulr.schema import page_schema, read_schema
+from ulr.schema import page_schema, plain_read_schema
 from ulr.session import spark_schema
 from ulr.sessions import PageSource
 
@@ -79,7 +79,7 @@ def _keep_repeated(batches: Iterator[pa.RecordBatch], *, limit: int) -> Iterator
 def first_pages(source: PageSource, suspects: Suspects) -> DataFrame:
     """The suspects' valid pages, one per session: the earliest, ties broken by content."""
     take = partial(_take_suspects, read=source.read, suspects=suspects)
-    pages = source.frame.mapInArrow(take, spark_schema(read_schema))
+    pages = source.frame.mapInArrow(take, spark_schema(plain_read_schema))
     content = F.xxhash64(*page_schema.names)
     order = Window.partitionBy("session_id").orderBy("shown_at", content)
     return pages.withColumn("turn", F.row_number().over(order)).where("turn = 1").drop("turn")
@@ -90,7 +90,7 @@ def _take_suspects(batches: Iterator[pa.RecordBatch], *, read, suspects: Suspect
         pages = check_pages(batch)
         rows = suspect_rows(pages, suspects)
         if rows.size:
-            yield batch.take(pa.array(rows))
+            yield batch.take(pa.array(rows)).cast(plain_read_schema)
 
 
 def suspect_rows(pages: CheckedPages, suspects: Suspects) -> np.ndarray:

@@ -22,7 +22,7 @@ from ulr.contract import CheckedPages, check_pages
 from ulr.duplicates import Suspects, find_suspects, first_pages, suspect_rows
 from ulr.histograms import canonical, fold_pages, merge, partition_of, transit_schema
 from ulr.parcels import PARCEL, open_table, pack, pack_by_part, pack_bytes, unpack
-from ulr.schema import quarantine_schema
+from ulr.schema import plain_read_schema, quarantine_schema
 from ulr.sessions import PageSource, as_read
 from ulr.storage import Storage
 
@@ -114,7 +114,7 @@ class _Folder:
                 yield from self.flush()
 
     def flush(self) -> Batches:
-        merged = merge(self.pending)
+        merged = merge(self.pending, self.partitions)
         self.pending, self.rows = [], 0
         if merged.num_rows:
             yield from pack_by_part("groups", merged, partition_of(merged, self.partitions))
@@ -132,7 +132,7 @@ def _quarantine(pages: CheckedPages, counts: Counter[str]) -> pa.Table:
     reason = pages.reason.take(bad)
     for entry in reason.value_counts().to_pylist():
         counts[f"bad:{entry['values']}"] += entry["counts"]
-    rows = pages.batch.take(bad)
+    rows = pages.batch.take(bad).cast(plain_read_schema)
     columns = [reason if n == "reason" else rows[n] for n in quarantine_schema.names]
     return pa.table(columns, schema=quarantine_schema)
 

@@ -51,8 +51,8 @@ def fold_pages(pages: CheckedPages, rows: np.ndarray, max_position: int) -> pa.T
     return _table(head, ranking[first], doc_ids, merged, context[first])
 
 
-def merge(tables: Sequence[pa.Table]) -> pa.Table:
-    """Add up tables in transit."""
+def merge(tables: Sequence[pa.Table], partitions: int = 1) -> pa.Table:
+    """Add up tables in transit; the rows come out ordered by their partition."""
     if not tables:
         return transit_schema.empty_table()
     table = pa.concat_tables(tables).combine_chunks()
@@ -61,6 +61,9 @@ def merge(tables: Sequence[pa.Table]) -> pa.Table:
     context = table["context"].to_numpy()
     ranking = table["ranking"].to_numpy().view(np.uint64)
     group, first = group_keys(context, ranking)
+    if partitions > 1:
+        order = np.argsort(partition_of(table, partitions)[first], kind="stable")
+        group, first = np.argsort(order)[group], first[order]
     patterns, counts = lists(table["patterns"]), lists(table["counts"])
     merged = merge_patterns(
         group,

@@ -33,7 +33,7 @@ class LogFiles:
 def find_log(path: str, date: dt.date) -> LogFiles:
     """Files for a date: `{date}` in the path, or a dt=DATE folder, or all of them, filtered.
 
-    The last part of the path may be a file or hold wildcards.
+    The path may name one file, or hold wildcards.
     """
     dated = path.replace("{date}", date.isoformat())
     filtered = dated == path
@@ -56,9 +56,12 @@ def find_log(path: str, date: dt.date) -> LogFiles:
 
 
 def _folder_and_pattern(path: str) -> tuple[Storage, str | None]:
-    """A folder is taken whole; a file or a wildcard is a pattern in its folder."""
+    """A folder is taken whole; a file, or what follows the first wildcard, is a pattern below."""
     base, question, query = path.partition("?") if "://" in path else (path, "", "")
-    folder, _, name = base.rstrip("/").rpartition("/")
-    if any(c in name for c in "*[") or Storage(path).is_file():
-        return Storage((folder or ".") + question + query), name
-    return Storage(path), None
+    parts = base.rstrip("/").split("/")
+    wild = [n for n, part in enumerate(parts) if any(c in part for c in "*[")]
+    if not wild and not Storage(path).is_file():
+        return Storage(path), None
+    at = wild[0] if wild else len(parts) - 1
+    folder = "/".join(parts[:at]) or ("/" if base.startswith("/") else ".")
+    return Storage(folder + question + query), "/".join(parts[at:])

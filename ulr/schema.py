@@ -45,8 +45,9 @@ OPTIONAL_COLUMNS = ("segment", "bucket", "swapped")
 
 # A page on its way through validation: where it came from, and what the reader already found.
 # `problem` is a reason, or null; `raw` is the source text where the row could not be typed;
-# `repeats` counts the copies of impression rows that were dropped on the way.
-read_schema = pa.schema(
+# `repeats` counts the copies of impression rows that were dropped on the way. Inside a task the
+# source is a dictionary, since a file has one name and many rows.
+plain_read_schema = pa.schema(
     [
         *page_schema,
         pa.field("source", pa.string()),
@@ -54,6 +55,9 @@ read_schema = pa.schema(
         pa.field("raw", pa.string()),
         pa.field("repeats", pa.int32()),
     ]
+)
+read_schema = plain_read_schema.set(
+    len(page_schema), pa.field("source", pa.dictionary(pa.int32(), pa.string()))
 )
 
 # One row per page (or unreadable row) that broke the contract, as it was read, with its reason.

@@ -173,7 +173,8 @@ def conform(batch: pa.RecordBatch, source: str) -> pa.RecordBatch:
             arrays.append(pa.nulls(rows, field.type))
             problem = pa.repeat("bad_type", rows)
             raw = pa.array([json.dumps(row, default=str) for row in batch.to_pylist()])
-    arrays += [pa.repeat(source, rows), problem, raw, pa.repeat(pa.scalar(0, pa.int32()), rows)]
+    zeros = pa.repeat(pa.scalar(0, pa.int32()), rows)
+    arrays += [pa.DictionaryArray.from_arrays(zeros, [source]), problem, raw, zeros]
     return pa.RecordBatch.from_arrays(arrays, schema=read_schema)
 
 

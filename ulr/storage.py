@@ -33,8 +33,9 @@ class Storage:
     """A folder on some filesystem. Paths given to its methods are relative to that folder."""
 
     def __init__(self, url: str) -> None:
-        self.url = url
         self.fs, self.root = open_filesystem(url)
+        # A relative path means the driver's working folder, wherever a task opens it again.
+        self.url = self.root if "://" not in url else url
 
     @property
     def is_local(self) -> bool:
@@ -53,6 +54,10 @@ class Storage:
     def exists(self, *parts: str) -> bool:
         """Whether a file or folder is there."""
         return self.fs.get_file_info(self.path(*parts)).type != pafs.FileType.NotFound
+
+    def is_empty(self) -> bool:
+        """Whether the folder holds nothing, or is not there."""
+        return not self._infos((), recursive=False)
 
     def is_file(self) -> bool:
         """Whether the URL names a file rather than a folder."""

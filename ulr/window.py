@@ -34,7 +34,7 @@ def _read_files(batches: Batches, *, url: str, files: list[str], partitions: int
     for batch in batches:
         for number in batch.column(0).to_pylist():
             table = pq.read_table(files[number], filesystem=fs, use_threads=False)
-            table = in_transit(table.cast(groups_schema).combine_chunks())
+            table = merge([in_transit(table.cast(groups_schema).combine_chunks())], partitions)
             yield from pack_by_part("groups", table, partition_of(table, partitions))
 
 

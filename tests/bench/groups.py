@@ -18,10 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
+from measure import PeakMemory
 from rich.console import Console
 from rich.table import Table
-
-from measure import PeakMemory
 
 from ulr.config import load_settings
 from ulr.groups import write_groups

@@ -6,9 +6,11 @@ A task makes one block of queries or one file of pages from a random stream name
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +18,15 @@ import pyarrow.compute as pc
 from pyspark.broadcast import Broadcast
 from pyspark.sql import SparkSession
 
+from ulr.errors import UserError
 from ulr.letor import read_letor
-from ulr.schema import features_schema, truth_examination_schema, truth_relevance_schema
-from ulr.settings import Segment, Simulate
-from ulr.simulate import browsing
-from ulr.simulate.clicks import ClickModel, relevance_of, trust_curve
+from ulr.schema import features_schema
+from ulr.settings import Simulate
 from ulr.simulate.layout import impression_table, page_table
+from ulr.simulate.presets import click_models, experiment_of
 from ulr.simulate.randomness import scrambled_ids, stream
-from ulr.simulate.traffic import Catalogue, Experiment, draw_pages, fill_shelf, query_shares
+from ulr.simulate.traffic import Catalogue, draw_pages, fill_shelf, query_shares
+from ulr.simulate.truth import write_truth
 from ulr.simulate.world import (
     Judged,
     LinearRanker,
@@ -34,6 +37,7 @@ from ulr.simulate.world import (
 )
 from ulr.storage import Storage
 
+RECORD = "simulation.json"
 PAGES_PER_BLOCK = 65_536
 MIN_RANKER_QUERIES = 5
 DAY_US = 86_400_000_000
@@ -49,24 +53,62 @@ class PageFile:
     pages: int
 
 
+def already_written(settings: Simulate) -> dict[str, int] | None:
+    """What was written by the same settings to the same place, if it is there and whole."""
+    record = Storage(settings.path).read_json(RECORD)
+    return record["wrote"] if record and record["settings"] == _matters(settings) else None
+
+
 def simulate_log(spark: SparkSession, settings: Simulate) -> dict[str, int]:
-    """Write features/, truth/ and log/dt=DATE/ under `settings.path`; return what was written."""
+    """Write features/, truth/ and log/dt=DATE/ under `settings.path`; return what was written.
+
+    What is there already is kept if its settings are the same, and else replaced in one move.
+    """
+    if wrote := already_written(settings):
+        return wrote
+    target = Storage(settings.path)
+    if not target.exists(RECORD) and not target.is_empty():
+        raise UserError(
+            f"simulate.path = {settings.path!r} exists and is not a simulation; name another folder"
+        )
+    if (
+        not target.is_local
+    ):  # no rename of folders there: the record, written last, says it is whole
+        target.delete(RECORD)
+        return _write_all(spark, settings)
+    aside = f"{target.root}.{uuid.uuid4().hex[:8]}"
+    try:
+        wrote = _write_all(spark, settings.model_copy(update={"path": aside}))
+        target.delete()
+        target.fs.move(Storage(aside).root, target.root)
+    finally:
+        Storage(aside).delete()
+    return wrote
+
+
+def _write_all(spark: SparkSession, settings: Simulate) -> dict[str, int]:
     world = _world(settings)
     catalogue = _write_features(spark, settings, world)
-    _write_truth(settings, catalogue)
+    write_truth(settings, catalogue)
     files = page_files(settings)
     shared = spark.sparkContext.broadcast(catalogue)
     write = partial(_write_page_files, files=files, shared=shared, settings=settings)
     tasks = spark.range(0, len(files), 1, len(files))
     rows = tasks.mapInArrow(write, "pages bigint, clicks bigint").collect()
     shared.unpersist()
-    return {
+    wrote = {
         "pages": sum(r.pages for r in rows),
         "clicks": sum(r.clicks for r in rows),
         "files": len(files),
         "queries": len(catalogue.names.queries),
         "documents": len(catalogue.names.documents),
     }
+    Storage(settings.path).write_json({"settings": _matters(settings), "wrote": wrote}, RECORD)
+    return wrote
+
+
+def _matters(settings: Simulate) -> dict[str, Any]:
+    return settings.model_dump(mode="json", exclude={"path"})
 
 
 def page_files(settings: Simulate) -> list[PageFile]:
@@ -78,48 +120,6 @@ def page_files(settings: Simulate) -> list[PageFile]:
             range(0, settings.pages_per_day, settings.pages_per_file)
         )
     ]  # fmt: skip
-
-
-def experiment_of(settings: Simulate) -> Experiment:
-    """Expand families of buckets; a family's share is spread evenly over its buckets."""
-    last = settings.positions
-    families = {
-        "single": [f"1:{k}" for k in range(2, last + 1)],
-        "adjacent": [f"{k}:{k + 1}" for k in range(1, last)],
-        "pair": [
-            f"1,2:{k},{v}" for k in range(1, last) for v in range(k + 1, last + 1) if v > 2
-        ],
-    }  # fmt: skip
-    names: list[str] = []
-    shares: list[float] = []
-    for swap in settings.swaps:
-        buckets = families[swap.kind] if swap.kind else [str(swap.bucket)]
-        names += buckets
-        shares += [swap.share / len(buckets)] * len(buckets)
-    return Experiment(tuple(names), tuple(shares))
-
-
-def click_models(settings: Simulate) -> list[ClickModel]:
-    """One model per segment, or one for all."""
-    everyone = Segment(name="", share=1.0, eta=settings.examination.eta)
-    return [_click_model(settings, s.eta) for s in settings.segments or [everyone]]
-
-
-def _click_model(settings: Simulate, eta: float) -> ClickModel:
-    how, last = settings.examination, settings.positions
-    theta = browsing.CURVES[how.curve](last, eta)
-    models = {
-        "independent": lambda: browsing.Independent(theta),
-        "continuous": lambda: browsing.Continuous(theta),
-        "row_skipping": lambda: browsing.RowSkipping(
-            how.gamma, np.full(last, how.go_on), how.width
-        ),
-        "cascade": lambda: browsing.Cascade(how.phi, how.beta),
-        "single_choice": lambda: browsing.SingleChoice(theta),
-    }
-    positive = np.full(last, settings.clicks.positive)
-    negative = trust_curve(last, settings.clicks.negative, settings.clicks.trust)
-    return ClickModel(models[how.model](), positive, np.minimum(negative, positive))
 
 
 def _world(settings: Simulate) -> World:
@@ -227,34 +227,3 @@ def _draw_file(file: PageFile, catalogue: Catalogue, settings: Simulate) -> Iter
             segments=[s.name for s in segments],
             buckets=experiment.buckets,
         )
-
-
-def _write_truth(settings: Simulate, catalogue: Catalogue) -> None:
-    storage = Storage(settings.path)
-    noise = settings.relevance_noise
-    relevance = relevance_of(catalogue.labels, catalogue.max_label, noise)
-    names = catalogue.names
-    columns = [names.query_of_document, names.documents, pa.array(catalogue.labels), relevance]
-    table = pa.table([*columns[:3], pa.array(relevance)], schema=truth_relevance_schema)
-    storage.write_table(table, "truth", "relevance.parquet")
-
-    shelf = fill_shelf(
-        catalogue, settings.positions, drift=0.0, noise=noise, seed=settings.seed, day=0
-    )
-    weight = query_shares(len(names.queries), settings.zipf, settings.hot_query_share)
-    tables = []
-    labels = [s.name for s in settings.segments] or [None]
-    for segment, model in zip(labels, click_models(settings), strict=True):
-        psi, alpha, beta = model.truth(shelf.relevance, weight)
-        k, v = np.triu_indices(settings.positions)
-        same = k == v
-        columns = [
-            pa.array([segment] * k.size, pa.string()),
-            pa.array((k + 1).astype(np.int32)),
-            pa.array((v + 1).astype(np.int32)),
-            pa.array(psi[k, v]),
-            pa.array(alpha[k], mask=~same),
-            pa.array(beta[k], mask=~same),
-        ]
-        tables.append(pa.table(columns, schema=truth_examination_schema))
-    storage.write_table(pa.concat_tables(tables), "truth", "examination.parquet")

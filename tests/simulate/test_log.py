@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from ulr.buckets import parse_bucket, permutation
+from ulr.config import load_settings
+from ulr.errors import UserError
+from ulr.settings import Simulate
+from ulr.simulate.log import simulate_log
+from ulr.simulate.presets import experiment_of
+
+SMALL = [
+    "simulate.days=2",
+    "simulate.pages_per_day=3000",
+    "simulate.pages_per_file=1000",
+    "simulate.queries=1500",
+    "simulate.docs_per_query=8",
+    "simulate.features=8",
+    "simulate.positions=5",
+    "simulate.swaps=[{kind: single, share: 0.4}, {kind: pair, share: 0.2}]",
+    "simulate.segments=[{name: desktop, share: 0.6, eta: 1}, {name: mobile, share: 0.4, eta: 2}]",
+]
+
+
+def small(path: Path, *changes: str) -> Simulate:
+    return load_settings(None, [f"simulate.path={path}", *SMALL, *changes]).simulate
+
+
+def digests(path: Path) -> dict[str, str]:
+    return {
+        str(f.relative_to(path)): hashlib.sha256(f.read_bytes()).hexdigest()
+        for f in sorted(path.rglob("*.parquet"))
+    }
+
+
+@pytest.fixture(scope="module")
+def simulated(spark, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("simulated")
+    simulate_log(spark, small(path))
+    return path
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(spark, simulated, tmp_path):
+    simulate_log(spark, small(tmp_path / "a"))
+    assert digests(tmp_path / "a") == digests(simulated)
+    simulate_log(spark, small(tmp_path / "b", "simulate.seed=8"))
+    other, mine = digests(tmp_path / "b"), digests(simulated)
+    assert other.keys() == mine.keys()
+    assert {name for name in mine if other[name] == mine[name]} == {"truth/examination.parquet"}
+
+
+def test_a_simulation_that_is_there_already_is_not_made_again(spark, simulated):
+    before = {f: f.stat().st_mtime_ns for f in simulated.rglob("*.parquet")}
+    again = simulate_log(spark, small(simulated))
+    assert again["pages"] == 6000
+    assert {f: f.stat().st_mtime_ns for f in simulated.rglob("*.parquet")} == before
+
+
+def test_other_settings_replace_the_old_simulation_whole(spark, tmp_path):
+    simulate_log(spark, small(tmp_path / "x"))
+    simulate_log(spark, small(tmp_path / "x", "simulate.days=1"))
+    assert [d.name for d in (tmp_path / "x" / "log").iterdir()] == ["dt=2026-01-01"]
+    assert [d.name for d in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_folder_with_something_else_in_it_is_not_overwritten(spark, tmp_path):
+    (tmp_path / "precious.txt").write_text("mine")
+    with pytest.raises(UserError, match=r"simulate\.path"):
+        simulate_log(spark, small(tmp_path))
+    assert (tmp_path / "precious.txt").read_text() == "mine"
+
+
+def test_pages_features_and_truth_belong_together(simulated):
+    log = pq.read_table(simulated / "log")
+    features = pq.read_table(simulated / "features")
+    known = set(zip(features["query_id"].to_pylist(), features["doc_id"].to_pylist(), strict=True))
+    assert log.num_rows == 6000
+    assert len(set(log["session_id"].to_pylist())) == 6000
+    for row in log.slice(0, 500).to_pylist():
+        assert str(row["shown_at"].date()) == str(row["dt"])
+        assert {(row["query_id"], doc) for doc in row["doc_ids"]} <= known
+    relevance = pq.read_table(simulated / "truth" / "relevance.parquet")
+    assert relevance.num_rows == features.num_rows == 1500 * 8
+    truth = pq.read_table(simulated / "truth" / "examination.parquet").to_pylist()
+    theta = {(r["segment"], r["k"]): r["psi"] for r in truth if r["k"] == r["l"]}
+    assert theta["mobile", 2] == pytest.approx(2.0**-2)
+    assert theta["desktop", 2] == pytest.approx(2.0**-1)
+
+
+def test_a_swapped_page_shows_the_permutation_of_an_unswapped_one(simulated):
+    rows = pq.read_table(simulated / "log").to_pylist()
+    plain = {r["query_id"]: r["doc_ids"] for r in rows if not r["swapped"]}
+    checked = 0
+    for row in rows:
+        if row["swapped"] and row["query_id"] in plain:
+            order = permutation(parse_bucket(row["bucket"]), 5)
+            assert row["doc_ids"] == [plain[row["query_id"]][i] for i in order]
+            checked += 1
+    assert checked > 100
+
+
+def test_the_experiments_get_their_share_of_the_traffic(simulated):
+    log = pq.read_table(simulated / "log")
+    share = 1 - log["bucket"].null_count / log.num_rows
+    assert share == pytest.approx(0.6, abs=4 * np.sqrt(0.6 * 0.4 / 6000))
+    swapped = log.filter(log["bucket"].is_valid())["swapped"].to_numpy(zero_copy_only=False)
+    assert swapped.mean() == pytest.approx(0.5, abs=4 * np.sqrt(0.25 / swapped.size))
+
+
+def test_families_of_buckets_share_their_traffic_evenly(tmp_path):
+    experiment = experiment_of(small(tmp_path))
+    singles = [b for b in experiment.buckets if "," not in b]
+    pairs = [b for b in experiment.buckets if "," in b]
+    assert singles == ["1:2", "1:3", "1:4", "1:5"]
+    assert len(pairs) == 5 * 4 // 2 - 1  # every pair of positions but (1, 2) itself
+    assert dict(zip(experiment.buckets, experiment.shares, strict=True)) == pytest.approx(
+        dict.fromkeys(singles, 0.4 / 4) | dict.fromkeys(pairs, 0.2 / 9)
+    )
+
+
+def test_the_impression_layout_holds_the_same_pages(spark, simulated, tmp_path):
+    simulate_log(spark, small(tmp_path, "simulate.layout=impression"))
+    pages: dict[str, list] = {}
+    for row in pq.read_table(tmp_path / "log").to_pylist():
+        pages.setdefault(row["session_id"], []).append(
+            (row["position"], row["doc_id"], row["clicked"])
+        )
+    for row in pq.read_table(simulated / "log").slice(0, 300).to_pylist():
+        shown = list(zip(range(1, 6), row["doc_ids"], row["clicks"], strict=True))
+        assert pages[row["session_id"]] == shown
+
+
+def test_rankings_move_from_day_to_day_when_they_drift(spark, tmp_path):
+    simulate_log(spark, small(tmp_path, "simulate.drift=1.0", "simulate.swaps=[]"))
+    rankings: dict[str, set] = {}
+    for row in pq.read_table(tmp_path / "log").to_pylist():
+        rankings.setdefault(row["query_id"], set()).add((str(row["dt"]), tuple(row["doc_ids"])))
+    both_days = [r for r in rankings.values() if len({day for day, _ in r}) == 2]
+    assert both_days
+    assert sum(len({docs for _, docs in r}) == 2 for r in both_days) > len(both_days) / 2
+
+
+@pytest.mark.parametrize(
+    "model", ["independent", "continuous", "row_skipping", "cascade", "single_choice"]
+)
+def test_every_browsing_model_can_be_chosen_by_name(spark, tmp_path, model):
+    settings = small(
+        tmp_path,
+        f"simulate.examination.model={model}",
+        "simulate.days=1",
+        "simulate.clicks.trust=0.2",
+    )
+    assert simulate_log(spark, settings)["clicks"] > 0
