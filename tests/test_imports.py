@@ -14,7 +14,14 @@ FILES = sorted((ROOT / "ulr").rglob("*.py"))
 MATHS = ("kernels", "arrow", "buckets", "contract", "histograms", "letor", "schema", "storage",
          "warehouse", "lock", "settings", "config", "errors", "dates", "logfiles",
          "simulate/browsing", "simulate/clicks", "simulate/layout", "simulate/presets",
-         "simulate/randomness", "simulate/traffic", "simulate/truth", "simulate/world")  # fmt: skip
+         "simulate/randomness", "simulate/traffic", "simulate/truth", "simulate/world",
+         "propensity/adjacent_chain", "propensity/affine", "propensity/arms",
+         "propensity/browsing", "propensity/combined", "propensity/curve",
+         "propensity/diagnostics", "propensity/estimators", "propensity/given",
+         "propensity/graph", "propensity/harvesting", "propensity/joint",
+         "propensity/least_squares", "propensity/ratios", "propensity/regression_em",
+         "propensity/report", "propensity/segments", "propensity/single_swap",
+         "propensity/tally", "serving", "swaps")  # fmt: skip
 
 
 def imports(path: Path) -> set[str]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.propensity import oracle
+from tests.propensity import loops
 from ulr.buckets import parse_bucket
 from ulr.kernels.counting import count_positions
 from ulr.propensity.arms import WHOLE, counts_by_segment
@@ -64,7 +64,7 @@ def test_counts_equal_a_loop_over_the_sessions(length):
     arm = found.buckets[bucket].swapped if bucket else found.outside
     touched = parse_bucket(bucket).positions if bucket else ()
     conditions = {p: (p,) for p in touched} | ({WHOLE: touched} if touched else {})
-    together, *given = oracle.arm_counts(sessions, 70, conditions.values())
+    together, *given = loops.arm_counts(sessions, 70, conditions.values())
     assert arm.sessions == len(sessions)
     assert arm.together.tolist() == together
     assert [arm.layer(c).tolist() for c in conditions] == given

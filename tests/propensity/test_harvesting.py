@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.propensity import oracle
+from tests.propensity import loops
 from ulr.propensity.harvesting import all_pairs, harvested_curve
 from ulr.schema import harvest_schema
 
@@ -29,7 +29,7 @@ def table_of(seen, *, weight="pooled", blocks=16):
     rows = []
     for block in range(blocks):
         part = {k: w for k, w in seen.items() if hash(k[1]) % blocks == block}
-        for (k, v), (clicks, impressions) in oracle.harvest_pairs(part, weight).items():
+        for (k, v), (clicks, impressions) in loops.harvest_pairs(part, weight).items():
             row = {"segment": None, "block": block, "k": k, "l": v, "clicks": clicks}
             rows.append(row | {"impressions": impressions, "documents": len(part)})
     return pa.Table.from_pylist(rows, schema=harvest_schema)

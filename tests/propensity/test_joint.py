@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tests.propensity import oracle
+from tests.propensity import loops
 from tests.propensity.experiments import SwapLab, click_model, pair_buckets, queries, single_buckets
 from tests.propensity.test_swaps import BROWSING, POSITIONS, arms_of, draw, lab_of
 from ulr.propensity.arms import SwapCounts
@@ -39,7 +39,7 @@ def test_row_skipping_equals_following_every_path(width):
     psi = row_skipping_psi(0.3, go_on, width)
     for k in range(1, 8):
         for v in range(k, 8):
-            expected = oracle.row_skipping_psi(0.3, go_on.tolist(), width, k, v)
+            expected = loops.row_skipping_psi(0.3, go_on.tolist(), width, k, v)
             assert psi[k - 1, v - 1] == pytest.approx(expected)
             assert psi[v - 1, k - 1] == pytest.approx(expected)
 
@@ -87,7 +87,7 @@ def test_pair_swap_ratio_equals_a_loop_over_sessions():
     counts = SwapCounts(4, {"1,2:3,4": arms_of("1,2:3,4", kept, swapped)})
     found = measure_pairs(counts, min_coclicks=1, joint="pair_swaps")
     value = dict(zip(found.nodes, np.exp(found.log_value), strict=True))
-    expected = oracle.joint_swap_ratio(kept, swapped, (3, 4), (1, 2))
+    expected = loops.joint_swap_ratio(kept, swapped, (3, 4), (1, 2))
     assert value[3, 4] == pytest.approx(expected)
 
 

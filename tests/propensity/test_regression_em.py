@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.propensity import oracle
+from tests.propensity import loops
 from ulr.propensity.regression_em import Exposures, em_curve, em_step, run_em
 
 POSITIONS = 5
@@ -41,7 +41,7 @@ def test_one_round_equals_a_loop_over_rows():
             shown.document, shown.position, shown.clicks, shown.impressions, strict=True
         )
     ]
-    expected = oracle.em_step(theta.tolist(), relevance.tolist(), rows)
+    expected = loops.em_step(theta.tolist(), relevance.tolist(), rows)
     got = em_step(theta, relevance, shown)
     np.testing.assert_allclose(got[0], expected[0])
     np.testing.assert_allclose(got[1], expected[1])
@@ -49,7 +49,7 @@ def test_one_round_equals_a_loop_over_rows():
 
 def test_recovers_the_curve_through_features():
     shown, relevance = simulate(np.random.default_rng(2), 3000, moves=False)
-    theta, found = run_em(shown, POSITIONS, rounds=20, trees=12, leaves=8)
+    theta, found = run_em(shown, POSITIONS, rounds=20, trees=12, leaves=8, threads=1)
     np.testing.assert_allclose(theta, THETA, rtol=0.15)
     assert np.corrcoef(found, relevance)[0, 1] > 0.9
 
@@ -80,6 +80,6 @@ def test_without_features_unlinked_positions_are_refused():
 @pytest.mark.parametrize("rounds", [1, 50])
 def test_probabilities_stay_probabilities(rounds):
     shown, _ = simulate(np.random.default_rng(4), 50, shows=3)
-    theta, relevance = run_em(shown, POSITIONS, rounds=rounds, trees=2, leaves=3)
+    theta, relevance = run_em(shown, POSITIONS, rounds=rounds, trees=2, leaves=3, threads=1)
     assert np.all(theta > 0)
     assert np.all((relevance > 0) & (relevance < 1))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.propensity import oracle
+from tests.propensity import loops
 from tests.propensity.experiments import (
     Continuous,
     Independent,
@@ -33,7 +33,7 @@ BROWSING = {
 def arm_of(sessions, bucket):
     touched = bucket.positions
     conditions = [*[(p,) for p in touched], touched]
-    together, *given = oracle.arm_counts(sessions, len(sessions[0]), conditions)
+    together, *given = loops.arm_counts(sessions, len(sessions[0]), conditions)
     names = [*touched, WHOLE]
     layers = {name: np.array(matrix) for name, matrix in zip(names, given, strict=True)}
     return Arm(len(sessions), np.array(together), layers)
@@ -59,15 +59,15 @@ def test_pooled_ratio_and_its_variance_equal_a_loop_over_sessions():
     kept, swapped = draw(rng, 90, [0.5, 0.3, 0.2]), draw(rng, 70, [0.4, 0.3, 0.3])
     got = position_ratios(arms_of("1:3", kept, swapped))
     assert (got.over, got.under) == ([3], [1])
-    assert np.exp(got.log_ratio[0]) == pytest.approx(oracle.pooled_swap_ratio(kept, swapped, 1, 3))
-    assert got.covariance[0, 0] == pytest.approx(oracle.pooled_log_variance(kept, swapped, 1, 3))
+    assert np.exp(got.log_ratio[0]) == pytest.approx(loops.pooled_swap_ratio(kept, swapped, 1, 3))
+    assert got.covariance[0, 0] == pytest.approx(loops.pooled_log_variance(kept, swapped, 1, 3))
 
 
 def test_one_document_ratio_equals_a_loop_over_sessions():
     rng = np.random.default_rng(1)
     kept, swapped = draw(rng, 90, [0.5, 0.3, 0.2]), draw(rng, 70, [0.4, 0.3, 0.3])
     got = position_ratios(arms_of("1:3", kept, swapped), pooled=False)
-    expected = oracle.one_document_swap_ratio(kept, swapped, 1, 3)
+    expected = loops.one_document_swap_ratio(kept, swapped, 1, 3)
     assert np.exp(got.log_ratio[0]) == pytest.approx(expected)
 
 
@@ -79,7 +79,7 @@ def test_pair_swap_gives_two_exchanges_of_theta_and_two_of_psi():
     assert list(zip(theta.over, theta.under, strict=True)) == [(3, 1), (4, 2)]
     psi = pair_ratios(arms)
     assert list(zip(psi.over, psi.under, strict=True)) == [((2, 3), (1, 4)), ((3, 4), (1, 2))]
-    expected = oracle.joint_swap_ratio(kept, swapped, (3, 4), (1, 2))
+    expected = loops.joint_swap_ratio(kept, swapped, (3, 4), (1, 2))
     assert np.exp(psi.log_ratio[1]) == pytest.approx(expected)
 
 
@@ -111,7 +111,7 @@ def test_chain_is_the_product_of_its_ratios_and_its_variances_add():
     }
     curve = adjacent_chain_curve(SwapCounts(4, arms), min_clicks=1)
     steps = [position_ratios(a) for a in arms.values()]
-    product = oracle.log_sum([float(np.exp(r.log_ratio[0])) for r in steps])
+    product = loops.log_sum([float(np.exp(r.log_ratio[0])) for r in steps])
     assert curve.theta[3] == pytest.approx(product)
     added = sum(r.covariance[0, 0] for r in steps)
     assert curve.covariance[3, 3] == pytest.approx(added)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.kernels.test_counting import group
-from tests.propensity import oracle
+from tests.propensity import loops
 from ulr.config import load_settings
 from ulr.errors import UserError
 from ulr.propensities import build_propensities, estimate_propensities, plain_rates, window_dates
@@ -87,7 +87,7 @@ def test_arms_over_files_equal_a_loop_over_sessions(spark, rows, files):
             ]
             arm = found[segment].buckets[name].swapped
             assert arm.sessions == len(sessions)
-            assert arm.together.tolist() == oracle.arm_counts(sessions, 4)[0]
+            assert arm.together.tolist() == loops.arm_counts(sessions, 4)[0]
 
 
 def seen_documents(rows, keep=lambda row: True):
@@ -111,7 +111,7 @@ def test_harvest_table_equals_a_loop_over_documents(spark, rows, files, weight):
         entry = got.setdefault((row["k"], row["l"]), [0.0, 0.0])
         entry[0] += row["clicks"]
         entry[1] += row["impressions"]
-    expected = oracle.harvest_pairs(seen_documents(rows), weight)
+    expected = loops.harvest_pairs(seen_documents(rows), weight)
     assert set(got) == set(expected)
     for pair, values in expected.items():
         assert got[pair] == pytest.approx(values)

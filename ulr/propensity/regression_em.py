@@ -53,7 +53,7 @@ def em_step(
 
 
 def run_em(
-    shown: Exposures, positions: int, *, rounds: int, trees: int, leaves: int
+    shown: Exposures, positions: int, *, rounds: int, trees: int, leaves: int, threads: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """theta relative to position 1, and the documents' relevance."""
     if shown.features is None:
@@ -73,13 +73,15 @@ def run_em(
             mean = (target @ shows) / shows.sum()
             relevance = (target * shows + mean * PRIOR_SHOWS) / (shows + PRIOR_SHOWS)
         else:
-            relevance = _regress(dataset, target, trees, leaves)
+            relevance = _regress(dataset, target, trees, leaves, threads)
         relevance = np.clip(relevance, 1e-6, 1 - 1e-6)
         theta = np.clip(theta, 1e-6, 1 - 1e-6)
     return theta / theta[0], relevance
 
 
-def _regress(dataset: lgb.Dataset, target: np.ndarray, trees: int, leaves: int) -> np.ndarray:
+def _regress(
+    dataset: lgb.Dataset, target: np.ndarray, trees: int, leaves: int, threads: int
+) -> np.ndarray:
     """Cross-entropy on the relevant shares, so that predictions stay probabilities."""
     params = {
         "objective": "cross_entropy",
@@ -87,6 +89,7 @@ def _regress(dataset: lgb.Dataset, target: np.ndarray, trees: int, leaves: int) 
         "learning_rate": 0.1,
         "verbosity": -1,
         "deterministic": True,
+        "num_threads": threads,
     }
     dataset.set_label(np.clip(target, 0, 1))
     booster = lgb.train(params, dataset, num_boost_round=trees)
