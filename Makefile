@@ -18,6 +18,8 @@ test-pure: $(READY)
 demo: $(READY) java
 	$(BIN)/ulr simulate
 	$(BIN)/ulr groups --date 2026-01-01..2026-01-03
+	$(BIN)/ulr propensities --date 2026-01-03 --figure data/propensities.png \
+	  --truth data/simulated/truth/examination.parquet
 
 bench: $(BENCH_READY) java
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python tests/bench/$$name.py || exit 1; done
