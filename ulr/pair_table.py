@@ -13,7 +13,7 @@ import pyarrow as pa
 from ulr.errors import DataRefused, UserError
 from ulr.pair_arrays import PairArrays
 from ulr.pair_counts import WeightedPairs, weigh_histograms, weigh_labels
-from ulr.pair_grouping import by_query, by_ranking, drop_documents, repaired
+from ulr.pair_grouping import by_query, by_ranking, drop_documents
 from ulr.pair_rows import Rows, ShownGroups, feature_matrix, feature_rows, shown_groups
 from ulr.schema import pairs_schema
 from ulr.weight_health import WeightHealth
@@ -37,7 +37,6 @@ class PairRecipe:
     grouping: str = "ranking"
     session_weight: str = "none"
     missing_features: str = "drop"
-    repair: bool = True
     psi: np.ndarray | None = None
     co_click_variance: float = np.inf
 
@@ -65,7 +64,6 @@ def make_recipe(
     grouping: str = "ranking",
     session_weight: str = "none",
     missing_features: str = "drop",
-    repair: bool = True,
     co_click_variance: float = 1.0,
 ) -> PairRecipe:
     """Turn propensities into weight tables; a segment without its own uses the pooled ones.
@@ -94,7 +92,6 @@ def make_recipe(
         grouping=grouping,
         session_weight=session_weight,
         missing_features=missing_features,
-        repair=repair,
         psi=np.stack([p.psi for p in every]) if method == "joint" else None,
         co_click_variance=co_click_variance,
     )
@@ -123,8 +120,6 @@ def build_pair_table(
         _refuse_missing(shown, rows, recipe)
     arrays = GROUPINGS[recipe.grouping](shown, rows, weighted)
     arrays = drop_documents(arrays, present)
-    if recipe.repair:
-        arrays = repaired(arrays)
     kept_rows = np.flatnonzero(present)
     counts = Counter(
         groups=with_pairs.size,

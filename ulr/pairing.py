@@ -86,7 +86,6 @@ def recipe_of(pairs: Pairs) -> PairRecipe:
         grouping=pairs.grouping,
         session_weight=pairs.session_weight,
         missing_features=pairs.missing_features,
-        repair=pairs.repair,
         co_click_variance=pairs.co_click_variance,
     )
 

@@ -137,7 +137,6 @@ class Pairs(Section):
     propensities: str
     grouping: Literal["ranking", "query"]
     session_weight: Literal["none", "idcg"]
-    repair: bool
     co_click_variance: Annotated[float, Field(ge=0)]
     propensity_floor: Share
     weight_cap: Annotated[float, Field(gt=0)]
@@ -151,6 +150,7 @@ class Train(Section):
 
     rounds: Count
     metric: Literal["ndcg", "ranknet"]
+    repair: bool
     validation_share: Annotated[float, Field(ge=0, lt=1)]
     stop_on: Annotated[str, Field(pattern=r"^(pair_loss|ndcg_at_[1-9][0-9]*)$")]
     patience: Annotated[int, Field(ge=0)]

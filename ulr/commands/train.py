@@ -61,6 +61,7 @@ def plan_of(settings: Settings, method: str) -> TrainPlan:
         rounds=train.rounds,
         lightgbm=dict(settings.lightgbm),
         metric=train.metric,
+        repair=train.repair,
         validation_share=train.validation_share,
         stop_on=train.stop_on,
         patience=train.patience,

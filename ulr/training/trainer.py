@@ -56,7 +56,7 @@ class _Progress:
 
 
 def split_parameters(
-    lightgbm: Mapping[str, Any], metric: str
+    lightgbm: Mapping[str, Any], metric: str, repair: bool = True
 ) -> tuple[dict[str, Any], LambdaOptions]:
     """LightGBM's own parameters, and the ones that our objective reads instead."""
     taken = [key for key in NOT_OURS if key in lightgbm]
@@ -66,7 +66,9 @@ def split_parameters(
         )
     ours = {key: lightgbm[key] for key in OURS if key in lightgbm}
     rest = {key: value for key, value in lightgbm.items() if key not in OURS}
-    return {"verbose": -1, **rest, "objective": "none"}, LambdaOptions(**ours, metric=metric)
+    return {"verbose": -1, **rest, "objective": "none"}, LambdaOptions(
+        **ours, metric=metric, repair=repair
+    )
 
 
 def train_ranker(
@@ -75,6 +77,7 @@ def train_ranker(
     rounds: int,
     lightgbm: Mapping[str, Any],
     metric: str = "ndcg",
+    repair: bool = True,
     biases: Biases | None = None,
     validation: RankingData | None = None,
     stop_on: str = "pair_loss",
@@ -85,7 +88,7 @@ def train_ranker(
 
     after_round: told the round's number and its validation value, if there is one.
     """
-    parameters, options = split_parameters(lightgbm, metric)
+    parameters, options = split_parameters(lightgbm, metric, repair)
     if threads := int(parameters.get("num_threads", 0)):
         numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
     objective = PairObjective(data.pairs, options, biases)
