@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import lightgbm as lgb
-import numba
 import numpy as np
 
 from ulr.errors import UserError
+from ulr.kernels.threads import use_threads
 from ulr.training.biases import Biases
 from ulr.training.dataset import RankingData
 from ulr.training.objective import LambdaOptions, PairObjective
@@ -89,8 +89,7 @@ def train_ranker(
     after_round: told the round's number and its validation value, if there is one.
     """
     parameters, options = split_parameters(lightgbm, metric, repair)
-    if threads := int(parameters.get("num_threads", 0)):
-        numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    use_threads(int(parameters.get("num_threads", 0)))
     objective = PairObjective(data.pairs, options, biases)
     booster = lgb.Booster(parameters, _dataset(data, parameters))
     progress = None
