@@ -84,10 +84,11 @@ def make_recipe(
     weighting = "naive" if method == LABELS else method
     clip = {"propensity_floor": propensity_floor, "weight_cap": weight_cap, "gamma": gamma}
     every = [given, *segments.values()]
+    tiny = min(propensity_floor, 1e-9)  # a propensity of 0 can be floored, but not divided by
     return PairRecipe(
         method=method,
         tables=np.stack([weight_table(weighting, p, **clip) for p in every]),
-        raw=np.stack([weight_table(weighting, p) for p in every]),
+        raw=np.stack([weight_table(weighting, p, propensity_floor=tiny) for p in every]),
         segments={name: n + 1 for n, name in enumerate(segments)},
         grouping=grouping,
         session_weight=session_weight,
