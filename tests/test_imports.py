@@ -21,7 +21,9 @@ MATHS = ("kernels", "arrow", "buckets", "contract", "histograms", "letor", "sche
          "propensity/graph", "propensity/harvesting", "propensity/joint",
          "propensity/least_squares", "propensity/ratios", "propensity/regression_em",
          "propensity/report", "propensity/segments", "propensity/single_swap",
-         "propensity/tally", "serving", "swaps")  # fmt: skip
+         "propensity/tally", "serving", "swaps",
+         "pair_arrays", "pair_counts", "pair_grouping", "pair_rows", "pair_table", "weights",
+         "weight_health", "examination_file", "featurefiles", "training")  # fmt: skip
 
 
 def imports(path: Path) -> set[str]:
@@ -72,3 +74,9 @@ def test_the_serving_side_can_take_the_buckets_file_alone():
 def test_every_maths_room_exists():
     for name in MATHS:
         assert (ROOT / "ulr" / name).is_dir() or (ROOT / "ulr" / f"{name}.py").is_file()
+
+
+def test_only_training_imports_lightgbm():
+    for path in FILES:
+        if not room(path).startswith(("training", "propensity/regression_em")):
+            assert not {n for n in imports(path) if n.split(".")[0] == "lightgbm"}, room(path)

@@ -21,6 +21,9 @@ STAGES = {
     "groups": "reduce a date's click log to click-pattern histograms; bad rows to quarantine",
     "propensities": "estimate examination by position (theta) and by pair (psi), with intervals",
     "plan-swaps": "design a swap experiment: buckets, days until it is precise enough, its cost",
+    "pairs": "turn groups, propensities and features into weighted pairs",
+    "train": "train a LightGBM ranker on the pairs",
+    "compare": "train several methods on one log and print what each is worth",
     "config": "print the resolved settings",
 }
 

@@ -102,6 +102,46 @@ features_schema = pa.schema(
     ]
 )
 
+# One row per query that has a pair, with everything that training needs of it. Unique: query_id.
+# One folder per method; a query lives in one file; sorted by query_id.
+#   doc_ids      its distinct documents: the learner's rows
+#   labels       golden relevance of each, null where unknown: evaluation only
+#   features     of each in turn, all of one length
+#   group_sizes  documents in each of its lists (one per displayed ranking, or one for the query)
+#   doc_rows     for every document of every list, its index in doc_ids
+#   positions    the same, where it was shown, from 1; 0 where it was shown at several
+#   pair_counts  pairs in each list
+#   pair_i, _j   the two documents of every pair, as places in its list from 0; i < j
+#   u_ij, u_ji   weight of "i should be above j", and of the reverse
+pairs_schema = pa.schema(
+    [
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("doc_ids", pa.list_(pa.string()), nullable=False),
+        pa.field("labels", pa.list_(pa.int32()), nullable=False),
+        pa.field("features", pa.list_(pa.float32()), nullable=False),
+        pa.field("group_sizes", pa.list_(pa.int32()), nullable=False),
+        pa.field("doc_rows", pa.list_(pa.int32()), nullable=False),
+        pa.field("positions", pa.list_(pa.int32()), nullable=False),
+        pa.field("pair_counts", pa.list_(pa.int32()), nullable=False),
+        pa.field("pair_i", pa.list_(pa.int32()), nullable=False),
+        pa.field("pair_j", pa.list_(pa.int32()), nullable=False),
+        pa.field("u_ij", pa.list_(pa.float32()), nullable=False),
+        pa.field("u_ji", pa.list_(pa.float32()), nullable=False),
+    ]
+)
+
+# One number about a published table or model. Unique: (subject, position, name); position is null
+# for the whole. One folder per stage and subject.
+metrics_schema = pa.schema(
+    [
+        pa.field("stage", pa.string(), nullable=False),
+        pa.field("subject", pa.string(), nullable=False),
+        pa.field("position", pa.int32()),
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("value", pa.float64(), nullable=False),
+    ]
+)
+
 # What the simulator knows. One row per (segment, k, l), k <= l: psi(k, k) is theta(k).
 # alpha and beta are those of P(click at k) = alpha R + beta, repeated on the row (k, k).
 truth_examination_schema = pa.schema(

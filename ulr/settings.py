@@ -187,6 +187,51 @@ class PlanSwaps(Section):
     pairs: bool
 
 
+Method = Literal["naive", "robust", "ips-all", "pns", "prs", "joint", "affine", "t+/t-", "labels"]
+
+
+class Features(Section):
+    """Features of documents, and golden labels."""
+
+    path: str
+
+
+class Pairs(Section):
+    """Weighted pair tables."""
+
+    method: Method
+    propensities: str
+    grouping: Literal["ranking", "query"]
+    session_weight: Literal["none", "idcg"]
+    co_click_variance: Annotated[float, Field(ge=0)]
+    propensity_floor: Share
+    weight_cap: Annotated[float, Field(gt=0)]
+    gamma: Annotated[float, Field(gt=0)]
+    missing_features: Literal["drop", "error"]
+    partitions: Count
+
+
+class Train(Section):
+    """The ranking model."""
+
+    rounds: Count
+    metric: Literal["ndcg", "ranknet"]
+    repair: bool
+    validation_share: Annotated[float, Field(ge=0, lt=1)]
+    stop_on: Annotated[str, Field(pattern=r"^(pair_loss|ndcg_at_[1-9][0-9]*)$")]
+    patience: Annotated[int, Field(ge=0)]
+    p: Literal[0, 1, 2]
+    theta_given: bool
+    position_bins: Count
+
+
+class Compare(Section):
+    """Several methods trained on one log."""
+
+    methods: list[Method]
+    test_share: Annotated[float, Field(gt=0, lt=1)]
+
+
 class Settings(Section):
     """Everything, one section per stage."""
 
@@ -197,3 +242,8 @@ class Settings(Section):
     groups: Groups
     propensities: Propensities
     plan_swaps: PlanSwaps
+    features: Features
+    pairs: Pairs
+    train: Train
+    lightgbm: dict[str, str | int | float | bool | list[float]]
+    compare: Compare

@@ -90,7 +90,10 @@ class Storage:
 
     def write_json(self, content: dict[str, Any], *parts: str) -> None:
         """Write a JSON file; a reader sees the old one or the new one, never a part."""
-        text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+        self.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", *parts)
+
+    def write_text(self, text: str, *parts: str) -> None:
+        """Write a text file, whole or not at all."""
         self._replace(self.path(*parts), lambda stream: stream.write(text.encode()))
 
     def write_table(self, table: pa.Table, *parts: str, row_group: int = 131_072) -> int:

@@ -1,0 +1,11 @@
+"""The compare stage under spark-submit.
+
+spark-submit --master spark://HOST:7077 jobs/compare.py --conf conf/cluster.yaml --date 2026-01-01
+"""
+
+import sys
+
+from ulr.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["compare", *sys.argv[1:]]))

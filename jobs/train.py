@@ -1,0 +1,11 @@
+"""The train stage under spark-submit.
+
+spark-submit --master spark://HOST:7077 jobs/train.py --conf conf/cluster.yaml
+"""
+
+import sys
+
+from ulr.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["train", *sys.argv[1:]]))

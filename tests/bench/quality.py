@@ -1,0 +1,165 @@
+"""How much of the naive-to-labels gap each method closes (METHODS section 10, Kurennoy's protocol).
+
+    python tests/bench/quality.py [--quick] [--letor FILE ...] [--peers]
+
+Theta is 1 / k, 16 sessions a query, lists cut at 10, 20 and 30, tested on whole lists of other
+queries. The upper end is LightGBM's own lambdarank on golden labels of the same lists.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+
+import lightgbm as lgb
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from worlds import (
+    Corpus,
+    Log,
+    click_log,
+    features_table,
+    groups_table,
+    letor_corpus,
+    synthetic_corpus,
+)
+
+from ulr.config import load_settings
+from ulr.kernels.ranking_metrics import ranking_metrics
+from ulr.pair_table import build_pair_table, make_recipe
+from ulr.training.biases import first_biases
+from ulr.training.dataset import read_pairs
+from ulr.training.trainer import train_ranker
+
+METHODS = ("naive", "robust", "prs", "ips-all", "t+/t- p=0", "t+/t- p=2", "joint", "joint, plain")
+LABELS = "labels"
+SESSIONS = 16
+PEERS = ("LightGBM position", "XGBoost unbiased")
+
+
+class Cell:
+    """One corpus, browsing model, cut and seed: the log, and scores on the test queries."""
+
+    def __init__(self, corpus: Corpus, queries: int, log: Log, rounds: int, threads: int) -> None:
+        self.corpus, self.queries, self.log = corpus, queries, log
+        self.groups, self.features = groups_table(corpus, log), features_table(corpus, queries)
+        self.rounds = rounds
+        self.lightgbm = {**load_settings(None).lightgbm, "num_threads": threads}
+
+    def quality(self, name: str) -> np.ndarray:
+        """NDCG@1, 3, 5, 10 of a method on the test queries."""
+        if name == LABELS:
+            return self._score(self._labels())
+        if name in PEERS:
+            return self._score(self._peer(name))
+        return self._score(self._ours(name))
+
+    def _ours(self, name: str):
+        method, plain = name.partition(" p=")[0].partition(",")[0], name.endswith("plain")
+        recipe = make_recipe(method, self.log.truth, co_click_variance=np.inf if plain else 1.0)
+        data = read_pairs([build_pair_table(self.groups, self.features, recipe)[0]])
+        biases = None
+        if method == "t+/t-":
+            theta = self.log.truth.theta
+            biases = first_biases(theta.size, int(name[-1]), theta)
+        how = {"lightgbm": self.lightgbm, "biases": biases, "repair": not plain}
+        ranker = train_ranker(data, rounds=self.rounds, **how)
+        return ranker.predict
+
+    def _labels(self):
+        rows = self.log.documents[self.log.documents >= 0]
+        sizes = (self.log.documents >= 0).sum(axis=1)
+        data = lgb.Dataset(self.corpus.features[rows], self.corpus.labels[rows], group=sizes)
+        theirs = {k: v for k, v in self.lightgbm.items() if k != "lambdarank_norm"}
+        own = {"objective": "lambdarank", "min_data_in_leaf": 20, "min_sum_hessian_in_leaf": 1e-3}
+        return lgb.train({**theirs, **own, "verbose": -1}, data, self.rounds).predict
+
+    def _peer(self, name: str):
+        documents = np.repeat(self.log.documents, SESSIONS, axis=0)
+        present = documents >= 0
+        rows, sizes = documents[present], present.sum(axis=1)
+        clicks = self.log.clicks.reshape(documents.shape)[present].astype(np.int32)
+        x = self.corpus.features[rows]
+        threads = self.lightgbm["num_threads"]
+        if name.startswith("LightGBM"):
+            place = np.broadcast_to(np.arange(documents.shape[1]), documents.shape)[present]
+            own = {"objective": "lambdarank", "num_leaves": 31, "learning_rate": 0.05}
+            data = lgb.Dataset(x, clicks, group=sizes, position=place)
+            own |= {"feature_fraction": 0.9, "num_threads": threads, "verbose": -1}
+            return lgb.train(own, data, self.rounds).predict
+        import xgboost as xgb
+
+        data = xgb.QuantileDMatrix(x, clicks, group=sizes)
+        own = {"objective": "rank:ndcg", "lambdarank_unbiased": True, "eta": 0.05, "max_leaves": 31}
+        own |= {"lambdarank_pair_method": "topk", "lambdarank_num_pair_per_sample": 30}
+        own |= {"max_depth": 0, "grow_policy": "lossguide", "colsample_bytree": 0.9}
+        booster = xgb.train({**own, "nthread": threads}, data, self.rounds)
+        return lambda features: booster.predict(xgb.DMatrix(features))
+
+    def _score(self, predict) -> np.ndarray:
+        start = int(self.corpus.offsets[self.queries])
+        offsets = self.corpus.offsets[self.queries :] - start
+        scores = np.asarray(predict(self.corpus.features[start:]), np.float64)
+        return np.nanmean(ranking_metrics(scores, self.corpus.labels[start:], offsets), axis=0)[:4]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one seed, lists cut at 20, 100 trees")
+    parser.add_argument("--letor", nargs="*", default=[], help="LETOR files instead of the world")
+    parser.add_argument("--peers", action="store_true", help="also LightGBM and XGBoost debiasing")
+    parser.add_argument("--cuts", type=int, nargs="*", default=[10, 20, 30])
+    parser.add_argument("--models", nargs="*", default=["continuous", "independent"])
+    parser.add_argument("--methods", nargs="*", default=list(METHODS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=300)
+    parser.add_argument("--queries", type=int, default=6000)
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    if args.quick:
+        args.cuts, args.seeds, args.rounds = [20], 1, 100
+    for model in args.models:
+        for cut in args.cuts:
+            _print(model, cut, _run(args, model, cut))
+
+
+def _run(args: argparse.Namespace, model: str, cut: int) -> dict[str, np.ndarray]:
+    """Per method: seeds x (NDCG@1, 3, 5, 10, seconds)."""
+    names = [*args.methods, LABELS, *(PEERS if args.peers else ())]
+    found: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    for seed in range(1, args.seeds + 1):
+        corpus, queries = _corpus(args, seed)
+        log = click_log(corpus, queries, cut, SESSIONS, model=model, seed=seed)
+        cell = Cell(corpus, queries, log, args.rounds, args.threads)
+        for name in names:
+            start = time.perf_counter()
+            quality = cell.quality(name)
+            found[name].append(np.append(quality, time.perf_counter() - start))
+    return {name: np.array(rows) for name, rows in found.items()}
+
+
+def _corpus(args: argparse.Namespace, seed: int) -> tuple[Corpus, int]:
+    if args.letor:
+        corpus = letor_corpus(args.letor, seed)
+        return corpus, round(0.75 * len(corpus.names.queries))
+    return synthetic_corpus(seed, args.queries * 4 // 3, 30, 25), args.queries
+
+
+def _print(model: str, cut: int, found: dict[str, np.ndarray]) -> None:
+    low, high = (found[name][:, :4].mean(axis=0) for name in ("naive", LABELS))
+    order: Sequence[str] = sorted(found, key=lambda name: -found[name][:, 0].mean())
+    table = Table(title=f"{model}, lists cut at {cut}")
+    for column in ("method", "ndcg@1", "@3", "@5", "@10", "gap@1", "@3", "@5", "@10", "seconds"):
+        table.add_column(column, justify="left" if column == "method" else "right")
+    for name in order:
+        mean = found[name].mean(axis=0)
+        gap = (mean[:4] - low) / (high - low)
+        cells = [f"{v:.4f}" for v in mean[:4]] + [f"{g:.0%}" for g in gap] + [f"{mean[4]:.1f}"]
+        table.add_row(name, *cells)
+    Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    main()

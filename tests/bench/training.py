@@ -1,0 +1,155 @@
+"""Aggregated training against peers on the expanded sessions: seconds, memory, golden NDCG.
+
+    python tests/bench/training.py [--quick] [--queries N] [--trees N]
+
+20,000 queries x 20 documents x 50 features, 16 sessions a query. Ours starts from the groups table
+(pairs included); peers start from the sessions as arrays. Every contestant runs in a process of
+its own, so that its peak memory is its own; the interpreter's and the log's share is taken off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from worlds import Corpus, Log, click_log, features_table, groups_table, synthetic_corpus
+
+OURS, MORE = "ulr joint", "ulr joint, 10x sessions"
+PEERS = ("LightGBM lambdarank", "LightGBM position", "XGBoost unbiased")
+THREADS = 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="2,000 queries, 30 trees")
+    parser.add_argument("--queries", type=int, default=20_000)
+    parser.add_argument("--trees", type=int, default=100)
+    parser.add_argument("--model", default="continuous")
+    parser.add_argument("--only", help=argparse.SUPPRESS)  # the process of one contestant
+    args = parser.parse_args()
+    if args.quick:
+        args.queries, args.trees = 2000, 30
+    if args.only:
+        print(json.dumps(_contest(args)))
+        return
+    found = {name: _in_process(args, name) for name in (OURS, MORE, *PEERS)}
+    _print(found)
+
+
+def _in_process(args: argparse.Namespace, name: str) -> dict[str, float]:
+    command = [sys.executable, str(Path(__file__)), "--only", name, "--model", args.model]
+    command += ["--queries", str(args.queries), "--trees", str(args.trees)]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def _contest(args: argparse.Namespace) -> dict[str, float]:
+    corpus = synthetic_corpus(1, args.queries * 5 // 4, 20, 50)
+    sessions = 160 if args.only == MORE else 16
+    log = click_log(corpus, args.queries, 20, sessions, model=args.model, seed=1)
+    if args.only in (OURS, MORE):
+        inputs = groups_table(corpus, log), features_table(corpus, args.queries)
+        _warm(corpus)
+        runner = _ours
+    else:
+        inputs, runner = _expanded(corpus, log), _lightgbm if "LightGBM" in args.only else _xgboost
+    before = _peak_bytes()
+    start = time.perf_counter()
+    predict = runner(inputs, log, args)
+    seconds = time.perf_counter() - start
+    memory = _peak_bytes() - before
+    quality = _ndcg(corpus, args.queries, predict)
+    return {"seconds": seconds, "bytes": memory, **dict(zip(["1", "3", "5", "10"], quality,
+            strict=True))}  # fmt: skip
+
+
+def _ours(inputs: tuple, log: Log, args: argparse.Namespace):
+    from ulr.config import load_settings
+    from ulr.pair_table import build_pair_table, make_recipe
+    from ulr.training.dataset import read_pairs
+    from ulr.training.trainer import train_ranker
+
+    table, _ = build_pair_table(*inputs, make_recipe("joint", log.truth))
+    lightgbm = {**load_settings(None).lightgbm, "num_threads": THREADS}
+    return train_ranker(read_pairs([table]), rounds=args.trees, lightgbm=lightgbm).predict
+
+
+def _warm(corpus: Corpus) -> None:
+    """Compile (or load from the cache) on a few queries: a long-running worker has done so."""
+    few = click_log(corpus, 20, 20, 4, model="continuous", seed=2)
+    inputs = groups_table(corpus, few), features_table(corpus, 20)
+    _ours(inputs, few, argparse.Namespace(trees=2))
+
+
+def _expanded(corpus: Corpus, log: Log) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Document rows, clicks and positions of every session; features are gathered when timed."""
+    queries, sessions, positions = log.clicks.shape
+    rows = np.repeat(log.documents, sessions, axis=0).reshape(-1)
+    place = np.tile(np.arange(positions, dtype=np.int32), queries * sessions)
+    return corpus.features[rows], log.clicks.reshape(-1).astype(np.int32), place
+
+
+def _lightgbm(inputs: tuple, log: Log, args: argparse.Namespace):
+    import lightgbm as lgb
+
+    x, clicks, place = inputs
+    sizes = np.full(x.shape[0] // log.clicks.shape[2], log.clicks.shape[2])
+    data = lgb.Dataset(x, clicks, group=sizes)
+    if args.only.endswith("position"):
+        data.set_position(place)
+    own = {"objective": "lambdarank", "num_leaves": 31, "learning_rate": 0.05, "verbose": -1}
+    own |= {"feature_fraction": 0.9, "num_threads": THREADS}
+    return lgb.train(own, data, args.trees).predict
+
+
+def _xgboost(inputs: tuple, log: Log, args: argparse.Namespace):
+    import xgboost as xgb
+
+    x, clicks, _ = inputs
+    sizes = np.full(x.shape[0] // log.clicks.shape[2], log.clicks.shape[2])
+    data = xgb.QuantileDMatrix(x, clicks, group=sizes)
+    own = {"objective": "rank:ndcg", "lambdarank_unbiased": True, "eta": 0.05, "max_leaves": 31}
+    own |= {"grow_policy": "lossguide", "max_depth": 0, "nthread": THREADS}
+    own |= {"lambdarank_pair_method": "topk", "lambdarank_num_pair_per_sample": 30}
+    booster = xgb.train({**own, "colsample_bytree": 0.9}, data, args.trees)
+    return lambda features: booster.predict(xgb.DMatrix(features))
+
+
+def _ndcg(corpus: Corpus, queries: int, predict) -> list[float]:
+    from ulr.kernels.ranking_metrics import ranking_metrics
+
+    start = int(corpus.offsets[queries])
+    scores = np.asarray(predict(corpus.features[start:]), np.float64)
+    offsets = corpus.offsets[queries:] - start
+    values = ranking_metrics(scores, corpus.labels[start:], offsets)
+    return np.nanmean(values, axis=0)[:4].tolist()
+
+
+def _peak_bytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+
+
+def _print(found: dict[str, dict[str, float]]) -> None:
+    ours = found[OURS]
+    table = Table(title="training; ratios to ulr joint")
+    for column in ("contestant", "seconds", "ratio", "MB", "ratio", "ndcg@1", "@3", "@5", "@10"):
+        table.add_column(column, justify="left" if column == "contestant" else "right")
+    for name, row in found.items():
+        table.add_row(
+            name, f"{row['seconds']:.1f}", f"{row['seconds'] / ours['seconds']:.1f}",
+            f"{row['bytes'] / 1e6:.0f}", f"{row['bytes'] / max(ours['bytes'], 1e6):.1f}",
+            *(f"{row[k]:.4f}" for k in ("1", "3", "5", "10")),
+        )  # fmt: skip
+    Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Simulated sessions for the benchmarks: a built-in world, its clicks, groups and features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ulr.kernels.merge import merge_patterns
+from ulr.kernels.pages import pack_clicks
+from ulr.letor import read_letor
+from ulr.schema import features_schema, groups_schema
+from ulr.simulate.browsing import Browsing, Continuous, Independent, RowSkipping, power_curve
+from ulr.simulate.clicks import ClickModel
+from ulr.simulate.randomness import stream
+from ulr.simulate.traffic import Catalogue, fill_shelf
+from ulr.simulate.world import Judged, Names, Synthetic, WorldBlock, weak_ranker
+from ulr.weights import Propensities
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Documents query after query: features (rows x width), labels, production scores."""
+
+    names: Names
+    features: np.ndarray
+    labels: np.ndarray
+    scores: np.ndarray
+    max_label: int
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """First row of every query, and the end."""
+        return np.concatenate([[0], np.cumsum(self.names.doc_counts)])
+
+
+@dataclass(frozen=True)
+class Log:
+    """documents: corpus rows, queries x positions; clicks: bool, queries x sessions x positions."""
+
+    documents: np.ndarray
+    clicks: np.ndarray
+    truth: Propensities
+
+
+def synthetic_corpus(seed: int, queries: int, docs: int, features: int) -> Corpus:
+    """The built-in world with its weak production ranker."""
+    world = Synthetic(seed, queries, docs, features)
+    blocks = [world.block(n) for n in range(world.blocks)]
+    ranker = weak_ranker(blocks[0], max(5, queries // 100))
+    x = np.concatenate([b.features for b in blocks])
+    y = np.concatenate([b.labels for b in blocks])
+    return Corpus(world.names(), x, y, ranker.scores(x), world.max_label)
+
+
+def letor_corpus(paths: list[str], seed: int) -> Corpus:
+    """Judged documents, queries in a random order, ranked by a model of the first few."""
+    world = Judged(read_letor(paths))
+    block = world.block(0)
+    counts = block.names.doc_counts
+    order = np.random.default_rng(seed).permutation(counts.size)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    rows = np.concatenate([np.arange(starts[q], starts[q + 1]) for q in order])
+    take = pa.array(rows)
+    names = Names(block.names.queries.take(pa.array(order)), block.names.documents.take(take),
+                  counts[order])  # fmt: skip
+    shuffled = WorldBlock(names, block.features[rows], block.labels[rows])
+    ranker = weak_ranker(shuffled, max(5, counts.size // 100))
+    scores = ranker.scores(shuffled.features)
+    return Corpus(names, shuffled.features, shuffled.labels, scores, world.max_label)
+
+
+def browsing(name: str, positions: int) -> Browsing:
+    """The papers' three models with theta = 1 / k where they have a curve."""
+    theta = power_curve(positions, 1.0)
+    if name == "row_skipping":
+        return RowSkipping(0.3, np.full(positions, 0.9), 2)
+    return {"independent": Independent, "continuous": Continuous}[name](theta)
+
+
+def click_log(
+    corpus: Corpus, queries: int, positions: int, sessions: int, *, model: str, seed: int,
+    noise: float = 0.0,
+) -> Log:  # fmt: skip
+    """Show each of the first queries' production ranking, cut at `positions`, `sessions` times."""
+    catalogue = Catalogue(corpus.names, corpus.labels, corpus.scores, corpus.max_label)
+    shelf = fill_shelf(catalogue, positions, drift=0.0, noise=noise, seed=seed, day=0)
+    documents, relevance = shelf.documents[:queries], shelf.relevance[:queries]
+    how = browsing(model, positions)
+    clicks = ClickModel(how, np.ones(positions), np.zeros(positions))
+    drawn = clicks.draw(stream(seed, "bench", 0), np.repeat(relevance, sessions, axis=0))
+    psi = how.truth(relevance, np.full(queries, 1 / queries))
+    truth = Propensities(np.diag(psi).copy(), psi)
+    return Log(documents, drawn.reshape(queries, sessions, positions), truth)
+
+
+def groups_table(corpus: Corpus, log: Log) -> pa.Table:
+    """The sessions as click-pattern histograms, one group per query."""
+    queries, sessions, positions = log.clicks.shape
+    pages = queries * sessions
+    sizes = (log.documents >= 0).sum(axis=1)
+    bits = np.packbits(log.clicks.reshape(pages, positions).reshape(-1), bitorder="little")
+    starts = np.arange(pages, dtype=np.int64) * positions
+    word_offsets, words = pack_clicks(starts, np.repeat(sizes, sessions), bits)
+    merged = merge_patterns(
+        np.repeat(np.arange(queries), sessions), queries, word_offsets, words,
+        np.arange(pages + 1), np.ones(pages, np.int64),
+    )  # fmt: skip
+    flat = corpus.names.documents.take(pa.array(log.documents[log.documents >= 0]))
+    columns = {
+        "query_id": corpus.names.queries.slice(0, queries),
+        "ranking": pa.array(np.zeros(queries, np.int64)),
+        "doc_ids": _lists(np.concatenate([[0], np.cumsum(sizes)]), flat),
+        "patterns": _lists(merged[0], pa.array(merged[1])),
+        "counts": _lists(merged[2], pa.array(merged[3])),
+    }
+    nulls = {f.name: pa.nulls(queries, f.type) for f in groups_schema}
+    return pa.table([columns.get(f.name, nulls[f.name]) for f in groups_schema], groups_schema)
+
+
+def features_table(corpus: Corpus, queries: int) -> pa.Table:
+    """Features and labels of the first queries' documents."""
+    rows = int(corpus.offsets[queries])
+    width = corpus.features.shape[1]
+    flat = pa.array(corpus.features[:rows].reshape(-1))
+    columns = [
+        corpus.names.query_of_document.slice(0, rows),
+        corpus.names.documents.slice(0, rows),
+        _lists(np.arange(rows + 1) * width, flat),
+        pa.array(corpus.labels[:rows]),
+    ]
+    return pa.table(columns, schema=features_schema)
+
+
+def _lists(offsets: np.ndarray, values: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays(offsets.astype(np.int32), values)

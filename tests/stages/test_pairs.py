@@ -1,0 +1,128 @@
+"""The pairs stage on Spark, and the jobs around it on a simulated log."""
+
+import lightgbm as lgb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from test_pair_table import FEATURES, GIVEN, GROUPS, group, groups_of
+
+from ulr.cli import main
+from ulr.featurefiles import find_features, read_features
+from ulr.pair_table import build_pair_table, make_recipe
+from ulr.pairs import write_pairs
+from ulr.schema import features_schema, pairs_schema
+from ulr.storage import Storage
+from ulr.warehouse import Warehouse
+
+RECIPE = make_recipe("joint", GIVEN)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Groups of two dates and features in two files."""
+    root = tmp_path_factory.mktemp("tables")
+    more = groups_of(group("a", ["y", "x"], {(1,): 2}), group("b", ["x", "y", "z"], {(3,): 1}))
+    Storage(f"{root}/groups").write_table(GROUPS, "one.parquet")
+    Storage(f"{root}/groups").write_table(more, "two.parquet")
+    Storage(f"{root}/features").write_table(FEATURES.slice(0, 2), "one.parquet")
+    Storage(f"{root}/features").write_table(FEATURES.slice(2), "two.parquet")
+    return root, pa.concat_tables([GROUPS, more])
+
+
+def written(spark, root, partitions):
+    out = f"{root}/pairs-{partitions}"
+    report = write_pairs(
+        spark,
+        groups_url=f"{root}/groups",
+        groups_files=[f"{root}/groups/{n}.parquet" for n in ("one", "two")],
+        features_url=f"{root}/features",
+        features_files=[f.path for f in find_features(f"{root}/features")],
+        pairs_url=out,
+        partitions=partitions,
+        recipe=RECIPE,
+    )
+    files = sorted(f.path for f in Storage(out).files())
+    parts = [pq.read_table(f"{out}/{name}") for name in files]
+    return pa.concat_tables(parts).sort_by("query_id"), parts, report
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_any_number_of_partitions_gives_the_table_of_one_process(spark, tables, partitions):
+    root, groups = tables
+    table, parts, report = written(spark, root, partitions)
+    want, counted = build_pair_table(groups, FEATURES, RECIPE)
+    assert table.schema == pairs_schema
+    assert table.to_pylist() == want.to_pylist()
+    names = [set(p["query_id"].to_pylist()) for p in parts]
+    assert sum(map(len, names)) == len(set.union(*names))  # a query lives in one file
+    bytes_written = report.counts.pop("bytes")
+    assert bytes_written > 0
+    assert report.counts == +counted.counts
+    size = report.health.weight.size
+    np.testing.assert_allclose(report.health.weight, counted.health.weight[:size])
+
+
+def test_features_may_lack_labels_and_may_be_letor_text(tmp_path):
+    bare = FEATURES.drop_columns(["label"])
+    Storage(f"{tmp_path}").write_table(bare, "bare.parquet")
+    table = pa.concat_tables(read_features(f"{tmp_path}", f"{tmp_path}/bare.parquet"))
+    assert table.schema == features_schema
+    assert table["label"].null_count == FEATURES.num_rows
+    (tmp_path / "judged.txt").write_text("2 qid:7 1:0.5 3:1 # docid = d1\n0 qid:7 2:4\n")
+    rows = pa.concat_tables(read_features(f"{tmp_path}", f"{tmp_path}/judged.txt")).to_pylist()
+    assert rows[0] == {"query_id": "7", "doc_id": "d1", "features": [0.5, 0.0, 1.0], "label": 2}
+    assert rows[1]["features"] == [0.0, 4.0, 0.0]
+
+
+@pytest.fixture(scope="module")
+def simulated(spark, tmp_path_factory):
+    """A small log, its groups, and the flags that name them."""
+    root = tmp_path_factory.mktemp("jobs")
+    changes = {
+        "warehouse.path": f"{root}/warehouse", "simulate.path": f"{root}/log",
+        "simulate.queries": 80, "simulate.pages_per_day": 3000, "simulate.days": 1,
+        "simulate.features": 8, "simulate.docs_per_query": 8, "simulate.positions": 6,
+        "simulate.zipf": 0.2, "sessions.path": f"{root}/log/log",
+        "features.path": f"{root}/log/features", "groups.partitions": 2, "pairs.partitions": 2,
+        "pairs.propensities": f"{root}/log/truth/examination.parquet", "train.rounds": 5,
+        "lightgbm.num_leaves": 4, "lightgbm.num_threads": 1, "compare.methods": "[joint]",
+    }  # fmt: skip
+    flags = [flag for key, value in changes.items() for flag in ("--set", f"{key}={value}")]
+    assert main(["simulate", *flags]) == 0
+    assert main(["groups", "--date", "2026-01-01", *flags]) == 0
+    return root, flags
+
+
+def test_pairs_and_train_publish_once_and_skip_what_has_not_changed(simulated, capsys):
+    root, flags = simulated
+    for method in ("joint", "t+/t-"):
+        method_flags = [*flags, "--set", f"pairs.method={method}"]
+        for job, dates in (("pairs", ["--date", "2026-01-01"]), ("train", [])):
+            assert main([job, *dates, *method_flags]) == 0
+            assert "skipped" not in capsys.readouterr().out
+            assert main([job, *dates, *method_flags]) == 0
+            assert "unchanged, skipped" in capsys.readouterr().out
+    warehouse = Warehouse(f"{root}/warehouse")
+    assert warehouse.partitions("pairs") == ["method=joint", "method=t+t-"]
+    folder = warehouse.current("models", "method=t+t-").folder
+    model = f"{root}/warehouse/models/method=t+t-/{folder}"
+    assert lgb.Booster(model_file=f"{model}/model.txt").num_trees() > 0
+    record = Storage(model).read_json("record.json")
+    assert len(record["t_plus"]) == len(record["t_minus"]) == 6
+    health = warehouse.files("metrics", "stage=pairs-method=joint")
+    names = pq.read_table(health[0])["name"].to_pylist()
+    assert {"effective_sample_size", "share_clipped", "largest_weight"} <= set(names)
+
+
+def test_compare_prints_the_share_of_the_gap(simulated, capsys):
+    _, flags = simulated
+    assert main(["compare", "--date", "2026-01-01", *flags]) == 0
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("naive", "joint", "labels", "100%"))
+
+
+def test_pairs_of_a_date_without_groups_say_what_there_is(simulated, capsys):
+    _, flags = simulated
+    assert main(["pairs", "--date", "2026-02-01", *flags]) == 2
+    assert "has no groups dt=2026-02-01" in capsys.readouterr().err

@@ -1,0 +1,63 @@
+"""Propensities from a file of segment, k, l, psi, alpha, beta: one set per segment, one pooled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ulr.errors import UserError
+from ulr.storage import open_filesystem
+from ulr.weights import Propensities
+
+COLUMNS = ("segment", "k", "l", "psi")
+
+
+def read_examination(url: str) -> tuple[Propensities, dict[str, Propensities]]:
+    """The pooled propensities (rows without a segment, or the mean of all), and each segment's."""
+    fs, path = open_filesystem(url)
+    try:
+        table = pq.read_table(path, filesystem=fs)
+    except FileNotFoundError:
+        raise UserError(f"no propensities at {url!r}; see pairs.propensities") from None
+    lacking = [name for name in COLUMNS if name not in table.column_names]
+    if lacking or table.num_rows == 0:
+        what = f"no column {lacking[0]}" if lacking else "no rows"
+        raise UserError(f"{url}: {what}; expected {', '.join(COLUMNS)} and alpha, beta if known")
+    names = [s for s in pc.unique(table["segment"]).to_pylist() if s is not None]
+    by_segment = {n: _one(table.filter(pc.equal(table["segment"], n)), url) for n in names}
+    pooled = table.filter(pc.is_null(table["segment"]))
+    return (_one(pooled, url) if pooled.num_rows else _mean(list(by_segment.values()))), by_segment
+
+
+def _one(table: pa.Table, url: str) -> Propensities:
+    k, v = (table[name].to_numpy().astype(np.int64) - 1 for name in ("k", "l"))
+    size = int(max(k.max(), v.max())) + 1
+    psi = np.full((size, size), np.nan)
+    psi[k, v] = psi[v, k] = table["psi"].to_numpy()
+    if np.isnan(psi).any():
+        at = np.argwhere(np.isnan(psi))[0] + 1
+        raise UserError(f"{url}: no psi for positions ({at[0]}, {at[1]}); estimate it")
+    alpha, beta = (_diagonal(table, name, size) for name in ("alpha", "beta"))
+    return Propensities(np.diag(psi).copy(), psi, alpha, beta)
+
+
+def _diagonal(table: pa.Table, name: str, size: int) -> np.ndarray | None:
+    if name not in table.column_names:
+        return None
+    own = table.filter(pc.equal(table["k"], table["l"]))
+    if own[name].null_count or own.num_rows != size:
+        return None
+    values = np.empty(size)
+    values[own["k"].to_numpy() - 1] = own[name].to_numpy()
+    return values
+
+
+def _mean(sets: list[Propensities]) -> Propensities:
+    size = min(s.theta.size for s in sets)
+    psi = np.mean([s.psi[:size, :size] for s in sets], axis=0)
+    known = all(s.alpha is not None and s.beta is not None for s in sets)
+    alpha = np.mean([s.alpha[:size] for s in sets], axis=0) if known else None
+    beta = np.mean([s.beta[:size] for s in sets], axis=0) if known else None
+    return Propensities(np.diag(psi).copy(), psi, alpha, beta)

@@ -1,0 +1,112 @@
+"""NDCG@k, MAP, ARP and ERR of lists ranked by score (METHODS section 7).
+
+A query without a positive label says nothing: its value is NaN, for the caller to skip and count.
+Gains are 2^y - 1; equal scores keep the order they came in.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ulr.errors import UserError
+from ulr.kernels.order import rank_descending
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _gain(label: float) -> float:
+    return 2.0**label - 1.0
+
+
+@njit(cache=True, nogil=True)
+def _dcg(labels: np.ndarray, order: np.ndarray, n: int, k: int) -> float:
+    total = 0.0
+    for r in range(min(n, k)):
+        total += _gain(labels[order[r]]) / np.log2(r + 2.0)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _average_precision(labels: np.ndarray, order: np.ndarray, n: int) -> float:
+    """Mean over relevant documents (label > 0) of the precision at their rank."""
+    found, total = 0, 0.0
+    for r in range(n):
+        if labels[order[r]] > 0:
+            found += 1
+            total += found / (r + 1.0)
+    return total / found
+
+
+@njit(cache=True, nogil=True)
+def _relevant_position(labels: np.ndarray, order: np.ndarray, n: int) -> float:
+    """Mean rank, from 1, of the relevant documents: lower is better."""
+    found, total = 0, 0.0
+    for r in range(n):
+        if labels[order[r]] > 0:
+            found += 1
+            total += r + 1.0
+    return total / found
+
+
+@njit(cache=True, nogil=True)
+def _reciprocal_rank(labels: np.ndarray, order: np.ndarray, n: int, top: float) -> float:
+    """Expected 1 / rank where the user stops, who stops at y with (2^y - 1) / 2^top."""
+    going, total = 1.0, 0.0
+    for r in range(n):
+        stop = _gain(labels[order[r]]) / 2.0**top
+        total += going * stop / (r + 1.0)
+        going *= 1.0 - stop
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _all_queries(
+    scores: np.ndarray, labels: np.ndarray, offsets: np.ndarray, cuts: np.ndarray, top: float,
+    out: np.ndarray,
+) -> None:  # fmt: skip
+    longest = np.diff(offsets).max()
+    order, spare = np.empty(longest, np.int32), np.empty(longest, np.int32)
+    ideal = np.empty(longest, np.int32)
+    for q in range(offsets.size - 1):
+        n = offsets[q + 1] - offsets[q]
+        s, y = scores[offsets[q] : offsets[q + 1]], labels[offsets[q] : offsets[q + 1]]
+        if n == 0 or y.max() <= 0:
+            out[q, :] = np.nan
+            continue
+        rank_descending(s, n, order, spare)
+        rank_descending(y, n, ideal, spare)
+        for c in range(cuts.size):
+            out[q, c] = _dcg(y, order, n, cuts[c]) / _dcg(y, ideal, n, cuts[c])
+        out[q, cuts.size] = _average_precision(y, order, n)
+        out[q, cuts.size + 1] = _relevant_position(y, order, n)
+        out[q, cuts.size + 2] = _reciprocal_rank(y, order, n, top)
+
+
+def metric_names(cuts: tuple[int, ...] = (1, 3, 5, 10)) -> list[str]:
+    """Columns of `ranking_metrics`, in the words of the tracking server."""
+    return [*(f"ndcg_at_{k}" for k in cuts), "map", "arp", "err"]
+
+
+def ranking_metrics(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    offsets: np.ndarray,
+    *,
+    cuts: tuple[int, ...] = (1, 3, 5, 10),
+    max_label: int = 4,
+) -> np.ndarray:
+    """One row per query, one column per name of `metric_names`; NaN rows have no positive label.
+
+    scores: float64; labels: any number; offsets: int64, queries + 1.
+    """
+    if scores.size != labels.size or scores.size != offsets[-1]:
+        raise UserError(
+            f"{scores.size} scores, {labels.size} labels, {offsets[-1]} rows; they must be equal"
+        )
+    out = np.empty((offsets.size - 1, len(cuts) + 3))
+    if out.size:
+        _all_queries(
+            np.asarray(scores, np.float64), np.asarray(labels, np.float64),
+            np.asarray(offsets, np.int64), np.array(cuts), float(max_label), out,
+        )  # fmt: skip
+    return out

@@ -1,0 +1,112 @@
+"""Histograms of many groups in, weighted pairs out: sizes, checks and the kernels' arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ulr.errors import UserError
+from ulr.kernels.pair_counts import clicked_places, label_pairs, weigh_groups
+from ulr.weight_health import WeightHealth
+
+SESSION_WEIGHTS = ("none", "idcg")
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """Groups as flat arrays. Offsets are int64, groups + 1.
+
+    group_docs offsets documents, word_offsets the pattern words, count_offsets the counts.
+    """
+
+    group_docs: np.ndarray
+    word_offsets: np.ndarray
+    words: np.ndarray
+    count_offsets: np.ndarray
+    counts: np.ndarray
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Documents in each group."""
+        return np.diff(self.group_docs)
+
+
+@dataclass(frozen=True)
+class WeightedPairs:
+    """Pairs of every group in turn: offsets (int64, groups + 1), i < j, and both weights."""
+
+    offsets: np.ndarray
+    i: np.ndarray
+    j: np.ndarray
+    u_ij: np.ndarray
+    u_ji: np.ndarray
+
+
+def session_weight(kind: str, longest: int) -> np.ndarray:
+    """Weight of a session by its number of clicks: 1, or 1 / sum over k <= m of 1 / log2(1 + k)."""
+    if kind not in SESSION_WEIGHTS:
+        raise UserError(f"session_weight = {kind!r}: expected one of {', '.join(SESSION_WEIGHTS)}")
+    weight = np.ones(longest + 1)
+    if kind == "idcg":
+        weight[1:] = 1 / np.cumsum(1 / np.log2(np.arange(longest) + 2.0))
+    return weight
+
+
+def weigh_histograms(
+    groups: Histograms,
+    table_of: np.ndarray,
+    tables: np.ndarray,
+    raw: np.ndarray,
+    *,
+    all_pairs: bool = False,
+    session: str = "none",
+    psi: np.ndarray | None = None,
+    co_click_variance: float = np.inf,
+) -> tuple[WeightedPairs, WeightHealth]:
+    """Pairs of every group under the weight tables (segments x 4 x K x K; raw: unclipped).
+
+    psi (segments x K x K) and a finite co_click_variance: co-clicks are smoothed first.
+    """
+    if psi is None:
+        psi, co_click_variance = np.ones((tables.shape[0], *tables.shape[2:])), np.inf
+    sizes = groups.sizes
+    longest, known = int(sizes.max(initial=0)), tables.shape[-1]
+    if longest > known:
+        raise UserError(
+            f"a list has {longest} documents, propensities are known for {known} positions; "
+            f"estimate deeper ones, or cut lists with groups.max_position={known}"
+        )
+    clicked = np.zeros(int(groups.group_docs[-1]), np.bool_)
+    clicked_places(groups.group_docs, groups.word_offsets, groups.words, clicked)
+    hits = np.concatenate([[0], np.cumsum(clicked)])[groups.group_docs]
+    m = sizes if all_pairs else np.diff(hits)
+    pairs = _empty_pairs(np.concatenate([[0], np.cumsum(m * (sizes - m) + m * (m - 1) // 2)]))
+    health = np.zeros((4, known))
+    weigh_groups(
+        groups.group_docs, groups.word_offsets, groups.words, groups.count_offsets,
+        groups.counts, np.asarray(table_of, np.int64), tables, raw, psi, co_click_variance,
+        session_weight(session, longest), all_pairs, clicked, pairs.offsets, pairs.i, pairs.j,
+        pairs.u_ij, pairs.u_ji, health,
+    )  # fmt: skip
+    return pairs, WeightHealth(*health)
+
+
+def weigh_labels(groups: Histograms, labels: np.ndarray) -> WeightedPairs:
+    """Pairs by golden labels, one per shown document, -1 where unknown. Their weight is the
+    difference of gains 2^y - 1, over the largest: what the NDCG of the labels would lose."""
+    offsets = np.zeros(groups.group_docs.size, np.int64)
+    none = _empty_pairs(np.zeros(1, np.int64))
+    gains = 2.0 ** np.arange(int(labels.max(initial=0)) + 1) - 1
+    gains /= max(gains[-1], 1.0)
+    label_pairs(groups.group_docs, labels, gains, offsets, none.i, none.j, none.u_ij, none.u_ji)
+    pairs = _empty_pairs(offsets)
+    label_pairs(groups.group_docs, labels, gains, offsets, pairs.i, pairs.j, pairs.u_ij, pairs.u_ji)
+    return pairs
+
+
+def _empty_pairs(offsets: np.ndarray) -> WeightedPairs:
+    size = int(offsets[-1])
+    ints = np.zeros(size, np.int32), np.zeros(size, np.int32)
+    floats = np.zeros(size, np.float32), np.zeros(size, np.float32)
+    return WeightedPairs(offsets.astype(np.int64), *ints, *floats)

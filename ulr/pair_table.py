@@ -1,0 +1,212 @@
+"""Groups and features of whole queries in, rows of the pairs table out. Arrow in, Arrow out; no
+Spark. The weights are given as tables over positions, so nothing here knows a method by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from ulr.errors import DataRefused, UserError
+from ulr.pair_arrays import PairArrays
+from ulr.pair_counts import WeightedPairs, weigh_histograms, weigh_labels
+from ulr.pair_grouping import by_query, by_ranking, drop_documents
+from ulr.pair_rows import Rows, ShownGroups, feature_matrix, feature_rows, shown_groups
+from ulr.schema import pairs_schema
+from ulr.weight_health import WeightHealth
+from ulr.weights import LABELS, NEEDS_ALL_PAIRS, Propensities, weight_table
+
+GROUPINGS = {"ranking": by_ranking, "query": by_query}
+MISSING = ("drop", "error")
+
+
+@dataclass(frozen=True)
+class PairRecipe:
+    """How pairs are made: a method's tables (segments x 4 x K x K), and which segment has which.
+
+    `segments` maps a segment's name to its table; every other segment uses table 0.
+    """
+
+    method: str
+    tables: np.ndarray
+    raw: np.ndarray
+    segments: Mapping[str, int] = field(default_factory=dict)
+    grouping: str = "ranking"
+    session_weight: str = "none"
+    missing_features: str = "drop"
+    psi: np.ndarray | None = None
+    co_click_variance: float = np.inf
+
+
+@dataclass(frozen=True)
+class PairReport:
+    """What was counted on the way; reports of partitions add up."""
+
+    counts: Counter[str]
+    health: WeightHealth
+
+    def __add__(self, other: PairReport) -> PairReport:
+        """Both."""
+        return PairReport(self.counts + other.counts, self.health + other.health)
+
+
+def make_recipe(
+    method: str,
+    given: Propensities,
+    by_segment: Mapping[str, Propensities] | None = None,
+    *,
+    gamma: float = np.inf,
+    propensity_floor: float = 0.0,
+    weight_cap: float = np.inf,
+    grouping: str = "ranking",
+    session_weight: str = "none",
+    missing_features: str = "drop",
+    co_click_variance: float = 1.0,
+) -> PairRecipe:
+    """Turn propensities into weight tables; a segment without its own uses the pooled ones.
+
+    co_click_variance concerns `joint` alone: how far the relevance of two documents may be from
+    independent, before their co-clicks have shown it.
+    """
+    for name, value, allowed in (
+        ("grouping", grouping, tuple(GROUPINGS)),
+        ("missing_features", missing_features, MISSING),
+    ):
+        if value not in allowed:
+            raise UserError(f"{name} = {value!r}: expected one of {', '.join(allowed)}")
+    if method == "t+/t-" and grouping == "query":
+        raise UserError("method t+/t- needs positions: use pairs.grouping=ranking with it")
+    segments = by_segment or {}
+    _check_lengths(given, segments)
+    weighting = "naive" if method == LABELS else method
+    clip = {"propensity_floor": propensity_floor, "weight_cap": weight_cap, "gamma": gamma}
+    every = [given, *segments.values()]
+    tiny = min(propensity_floor, 1e-9)  # a propensity of 0 can be floored, but not divided by
+    return PairRecipe(
+        method=method,
+        tables=np.stack([weight_table(weighting, p, **clip) for p in every]),
+        raw=np.stack([weight_table(weighting, p, propensity_floor=tiny) for p in every]),
+        segments={name: n + 1 for n, name in enumerate(segments)},
+        grouping=grouping,
+        session_weight=session_weight,
+        missing_features=missing_features,
+        psi=np.stack([p.psi for p in every]) if method == "joint" else None,
+        co_click_variance=co_click_variance,
+    )
+
+
+def _check_lengths(given: Propensities, segments: Mapping[str, Propensities]) -> None:
+    for name, own in segments.items():
+        if own.theta.size != given.theta.size:
+            raise UserError(
+                f"segment {name} has propensities for {own.theta.size} positions, the pooled ones "
+                f"for {given.theta.size}; estimate both to the same depth"
+            )
+
+
+def build_pair_table(
+    groups: pa.Table, features: pa.Table, recipe: PairRecipe
+) -> tuple[pa.Table, PairReport]:
+    """Rows of the pairs table for queries that are here with all their groups and features."""
+    shown = shown_groups(groups)
+    rows = feature_rows(shown, features)
+    labels = _labels(features, rows.feature_row)
+    weighted, health = _weigh(shown, rows, labels, recipe)
+    with_pairs = np.diff(weighted.offsets) > 0
+    present = rows.feature_row >= 0
+    if not present.all():
+        _refuse_missing(shown, rows, recipe)
+    arrays = GROUPINGS[recipe.grouping](shown, rows, weighted)
+    arrays = drop_documents(arrays, present)
+    kept_rows = np.flatnonzero(present)
+    counts = Counter(
+        groups=with_pairs.size,
+        groups_without_pairs=int((~with_pairs).sum()),
+        sessions=int(shown.histograms.counts.sum()),
+        documents=present.size,
+        documents_without_features=int((~present).sum()),
+        duplicate_features=rows.duplicates,
+        queries=arrays.queries,
+        pairs=arrays.pairs,
+    )
+    names = rows.names.take(pa.array(kept_rows))
+    matrix = feature_matrix(features, rows.feature_row[kept_rows])
+    table = _as_table(arrays, shown.query_ids, names, labels[kept_rows], matrix)
+    counts["queries_without_pairs"] = arrays.queries - table.num_rows
+    return table, PairReport(counts, health)
+
+
+def _weigh(
+    shown: ShownGroups, rows: Rows, labels: np.ndarray, recipe: PairRecipe
+) -> tuple[WeightedPairs, WeightHealth]:
+    if recipe.method == LABELS:
+        pairs = weigh_labels(shown.histograms, labels[rows.row_of])
+        return pairs, WeightHealth(*np.zeros((4, 1)))
+    table_of = np.array([recipe.segments.get(s, 0) for s in shown.segment.to_pylist()], np.int64)
+    return weigh_histograms(
+        shown.histograms,
+        table_of,
+        recipe.tables,
+        recipe.raw,
+        all_pairs=recipe.method in NEEDS_ALL_PAIRS,
+        session=recipe.session_weight,
+        psi=recipe.psi,
+        co_click_variance=recipe.co_click_variance,
+    )
+
+
+def _labels(features: pa.Table, feature_row: np.ndarray) -> np.ndarray:
+    """Golden label of every row, -1 where unknown."""
+    labels = np.full(feature_row.size, -1, np.int32)
+    if features.num_rows and "label" in features.column_names:
+        known = features["label"].fill_null(-1).to_numpy().astype(np.int32)
+        labels = np.where(feature_row >= 0, known[feature_row], -1).astype(np.int32)
+    return labels
+
+
+def _refuse_missing(shown: ShownGroups, rows: Rows, recipe: PairRecipe) -> None:
+    """Stop, if the setting says so, with the first document that has no features."""
+    if recipe.missing_features == "drop":
+        return
+    gone = np.flatnonzero(rows.feature_row < 0)
+    query = shown.query_ids[int(np.searchsorted(rows.query_rows, gone[0], side="right")) - 1]
+    raise DataRefused(
+        f"no features for {gone.size} of {rows.feature_row.size} shown documents, such as query "
+        f"{query}, document {rows.names[int(gone[0])]}; add them or set "
+        "pairs.missing_features=drop"
+    )
+
+
+def _as_table(
+    arrays: PairArrays, query_ids: pa.Array, names: pa.Array, labels: np.ndarray,
+    matrix: np.ndarray,
+) -> pa.Table:  # fmt: skip
+    """One row per query that has a pair."""
+    docs_at = arrays.group_docs[arrays.query_groups]
+    pairs_at = arrays.group_pairs[arrays.query_groups]
+    width = matrix.shape[1] if matrix.size else 0
+    columns = {
+        "query_id": query_ids,
+        "doc_ids": _lists(arrays.query_rows, names),
+        "labels": _lists(arrays.query_rows, pa.array(labels, mask=labels < 0)),
+        "features": _lists(arrays.query_rows * width, pa.array(matrix.reshape(-1))),
+        "group_sizes": _lists(arrays.query_groups, np.diff(arrays.group_docs)),
+        "doc_rows": _lists(docs_at, arrays.doc_row),
+        "positions": _lists(docs_at, arrays.position),
+        "pair_counts": _lists(arrays.query_groups, np.diff(arrays.group_pairs)),
+        "pair_i": _lists(pairs_at, arrays.i),
+        "pair_j": _lists(pairs_at, arrays.j),
+        "u_ij": _lists(pairs_at, arrays.u_ij),
+        "u_ji": _lists(pairs_at, arrays.u_ji),
+    }
+    table = pa.table([columns[f.name] for f in pairs_schema], schema=pairs_schema)
+    return table.filter(pa.array(np.diff(pairs_at) > 0))
+
+
+def _lists(offsets: np.ndarray, values: pa.Array | np.ndarray) -> pa.Array:
+    if isinstance(values, np.ndarray):
+        values = pa.array(values.astype(np.int32) if values.dtype == np.int64 else values)
+    return pa.ListArray.from_arrays(offsets.astype(np.int32), values)

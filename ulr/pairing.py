@@ -1,0 +1,115 @@
+"""The pairs of a window, from published groups to a published table; skipped if unchanged."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from ulr.examination_file import read_examination
+from ulr.featurefiles import find_features
+from ulr.pair_table import PairRecipe, PairReport, make_recipe
+from ulr.pairs import write_pairs
+from ulr.schema import metrics_schema
+from ulr.settings import Pairs
+from ulr.storage import Storage
+from ulr.warehouse import Manifest, Warehouse, identity_of
+
+# Where files lie does not change what is published; their content is fingerprinted instead.
+_NO_MATTER = ("propensities",)
+
+
+@dataclass(frozen=True)
+class PairsOutcome:
+    """What became of a request for pairs."""
+
+    manifest: Manifest
+    skipped: bool
+
+
+def build_pairs(
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    dates: Sequence[dt.date],
+    *,
+    pairs: Pairs,
+    features: str,
+    force: bool = False,
+) -> PairsOutcome:
+    """Publish `pairs` for one method over a window of dates, and its weight health in `metrics`."""
+    recipe = recipe_of(pairs)
+    partition = partition_name(pairs.method)
+    days = [f"dt={date}" for date in dates]
+    groups_files = [f for day in days for f in warehouse.files("groups", day)]
+    found = find_features(features)
+    inputs = {
+        "groups": {day: warehouse.current("groups", day).fingerprint for day in days},
+        "features": [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in found],
+        "weights": [recipe.tables.tolist(), dict(recipe.segments)],
+    }
+    settings = pairs.model_dump()
+    matters = {k: v for k, v in settings.items() if k not in _NO_MATTER}
+    identity = identity_of(inputs=inputs, settings=matters)
+    published = warehouse.current("pairs", partition)
+    if published and published.fingerprint == identity and not force:
+        return PairsOutcome(published, skipped=True)
+    with warehouse.writing("pairs", partition, identity) as draft:
+        report = write_pairs(
+            start_spark(),
+            groups_url=warehouse.storage.url,
+            groups_files=groups_files,
+            features_url=features,
+            features_files=[f.path for f in found],
+            pairs_url=draft.url,
+            partitions=pairs.partitions,
+            recipe=recipe,
+        )
+        inputs["weights"] = "see settings"  # the tables are in the fingerprint, and large
+        record = {"counts": dict(report.counts), "inputs": inputs, "settings": settings}
+        _publish_health(warehouse, pairs.method, identity, report, record)
+        return PairsOutcome(draft.publish(identity, **record), skipped=False)
+
+
+def recipe_of(pairs: Pairs) -> PairRecipe:
+    """The weight tables that the settings and the propensities make."""
+    pooled, by_segment = read_examination(pairs.propensities)
+    return make_recipe(
+        pairs.method,
+        pooled,
+        by_segment,
+        gamma=pairs.gamma,
+        propensity_floor=pairs.propensity_floor,
+        weight_cap=pairs.weight_cap,
+        grouping=pairs.grouping,
+        session_weight=pairs.session_weight,
+        missing_features=pairs.missing_features,
+        co_click_variance=pairs.co_click_variance,
+    )
+
+
+def partition_name(method: str) -> str:
+    """The folder of a method's pairs; `t+/t-` has a character that folders cannot have."""
+    return f"method={method.replace('/', '')}"
+
+
+def health_table(subject: str, report: PairReport) -> pa.Table:
+    """Weight health in the metrics schema: one row per number."""
+    rows = [
+        {"stage": "pairs", "subject": subject, "position": row["position"], "name": name,
+         "value": float(value)}
+        for row in report.health.rows()
+        for name, value in row.items() if name != "position"
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=metrics_schema)
+
+
+def _publish_health(
+    warehouse: Warehouse, method: str, identity: str, report: PairReport, record: dict
+) -> None:
+    partition = f"stage=pairs-{partition_name(method)}"
+    with warehouse.writing("metrics", partition, identity) as draft:
+        Storage(draft.url).write_table(health_table(method, report), "part-00000.parquet")
+        draft.publish(identity, **record)

@@ -1,0 +1,1 @@
+"""Training: pair tables as arrays, the objective bound to them, the loop that grows trees."""

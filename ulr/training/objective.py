@@ -1,0 +1,112 @@
+"""The objective bound to a pair table: scores in, gradient and Hessian out.
+
+It holds the only state of training besides the trees: the learned biases. Everything that is
+summed over all data goes through `reduce`, so the same objective serves one process and many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ulr.kernels.lambdas import lambda_gradients
+from ulr.kernels.tplus import debias_counts, position_losses
+from ulr.pair_arrays import PairArrays
+from ulr.training.biases import Biases
+
+Reduce = Callable[[np.ndarray], np.ndarray]
+GRID = 2.0**-20
+
+
+@dataclass(frozen=True)
+class LambdaOptions:
+    """LightGBM's names and meanings, then ours: metric is ndcg (lambdas) or ranknet (D = 1)."""
+
+    sigmoid: float = 1.0
+    lambdarank_truncation_level: int = 30
+    lambdarank_norm: bool = False
+    metric: str = "ndcg"
+    repair: bool = True
+
+
+def alone(totals: np.ndarray) -> np.ndarray:
+    """One process: the sum over workers is one's own."""
+    return totals
+
+
+def repaired(pairs: PairArrays) -> PairArrays:
+    """Raise both weights of a pair by the same amount until neither is negative.
+
+    A both-clicked pair weighs a_i - a_ij < 0 under `joint`. Over many sessions these cancel what
+    they must, but few sessions can leave u_ij < 0, though the r_i (1 - r_j) it estimates is not:
+    the pair's loss then has no minimum and boosting follows it without end. Only u_ij - u_ji says
+    which document is better, and the amount keeps it; it is free of a_ij, and unbiased.
+    The table keeps the weights as they are, and so does validation: its loss stays unbiased.
+    """
+    short = -np.minimum(np.minimum(pairs.u_ij, pairs.u_ji), 0)
+    if not short.any():
+        return pairs
+    return pairs.with_weights(pairs.u_ij + short, pairs.u_ji + short)
+
+
+class PairObjective:
+    """Gradients of a pair table. Buffers are made once; every call fills the same ones."""
+
+    def __init__(
+        self,
+        pairs: PairArrays,
+        options: LambdaOptions,
+        biases: Biases | None = None,
+        reduce: Reduce = alone,
+    ) -> None:
+        self.pairs = pairs = repaired(pairs) if options.repair else pairs
+        self.options = options
+        self.biases = biases
+        self.reduce = reduce
+        self.gradients = np.zeros(pairs.rows, np.float32)
+        self.hessians = np.zeros(pairs.rows, np.float32)
+        self._weighted = pairs
+        if biases is not None:
+            self._weighted = pairs.with_weights(
+                np.empty_like(pairs.u_ij), np.empty_like(pairs.u_ji)
+            )
+
+    def fill(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and Hessian (float32, multiples of the grid) at `scores` (float64)."""
+        if self.biases is not None:
+            debias_counts(
+                self.pairs,
+                self.biases.t_plus,
+                self.biases.t_minus,
+                self._weighted.u_ij,
+                self._weighted.u_ji,
+            )
+        lambda_gradients(
+            scores,
+            self._weighted,
+            self.gradients,
+            self.hessians,
+            sigmoid=self.options.sigmoid,
+            truncation_level=self.options.lambdarank_truncation_level,
+            norm=self.options.lambdarank_norm,
+            metric=self.options.metric,
+            grid=GRID,
+        )
+        return self.gradients, self.hessians
+
+    def learn_biases(self, scores: np.ndarray) -> None:
+        """After an iteration: t+ and t- from the losses of all data at the new scores."""
+        if self.biases is None:
+            return
+        losses = position_losses(
+            scores,
+            self.pairs,
+            self.biases.t_plus,
+            self.biases.t_minus,
+            sigmoid=self.options.sigmoid,
+            truncation_level=self.options.lambdarank_truncation_level,
+            metric=self.options.metric,
+        )
+        self.biases = self.biases.updated(self.reduce(losses))

@@ -1,0 +1,64 @@
+"""What early stopping looks at: totals over queries that add over workers exactly.
+
+`pair_loss` is the loss of the validation pairs under their weights: unbiased with `joint`, where
+plain click metrics mislead (Kurennoy 6.4). `ndcg_at_k` needs golden labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ulr.errors import UserError
+from ulr.kernels.pair_loss import pair_loss
+from ulr.kernels.ranking_metrics import ranking_metrics
+from ulr.kernels.tplus import UNITS
+from ulr.training.dataset import RankingData
+
+PAIR_LOSS = "pair_loss"
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A name, its totals (int64: value in units of 2^-20, and what to divide by), its direction."""
+
+    name: str
+    higher_is_better: bool
+    totals: Callable[[np.ndarray], np.ndarray]
+
+    def value(self, totals: np.ndarray) -> float:
+        """The mean over all that was added up."""
+        return float(totals[0] / UNITS / totals[1]) if totals[1] else float("nan")
+
+    def better(self, new: float, old: float) -> bool:
+        """Whether `new` improves on `old`."""
+        return new > old if self.higher_is_better else new < old
+
+
+def make_criterion(name: str, data: RankingData, sigmoid: float) -> Criterion:
+    """`pair_loss`, or `ndcg_at_K`, on the validation data."""
+    if name == PAIR_LOSS:
+        return Criterion(name, False, lambda scores: _pair_totals(scores, data, sigmoid))
+    cut = name.removeprefix("ndcg_at_")
+    if cut == name or not cut.isdigit() or int(cut) < 1:
+        raise UserError(f"train.stop_on = {name!r}: expected pair_loss or ndcg_at_K, K from 1")
+    if (data.labels <= 0).all():
+        raise UserError(
+            f"train.stop_on = {name!r}: no validation document has a positive label; "
+            "use train.stop_on=pair_loss"
+        )
+    return Criterion(name, True, lambda scores: _ndcg_totals(scores, data, int(cut)))
+
+
+def _pair_totals(scores: np.ndarray, data: RankingData, sigmoid: float) -> np.ndarray:
+    """Per pair, so that the number does not depend on how much data there is."""
+    return np.array([pair_loss(scores, data.pairs, sigmoid=sigmoid), data.pairs.pairs], np.int64)
+
+
+def _ndcg_totals(scores: np.ndarray, data: RankingData, cut: int) -> np.ndarray:
+    labels = np.maximum(data.labels, 0)
+    values = ranking_metrics(scores, labels, data.pairs.query_rows, cuts=(cut,))[:, 0]
+    known = ~np.isnan(values)
+    return np.array([np.rint(values[known] * UNITS).sum(), known.sum()], np.int64)

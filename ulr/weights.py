@@ -1,0 +1,151 @@
+"""Pair weights of every method (METHODS section 4) as tables over two positions.
+
+In a session a pair (i, j) is one of four types: both clicked, i only, j only, none (Kurennoy's
+s(c), eq. 6). A method is the weight it gives "i should be above j" for each type and each pair of
+positions: an array of 4 x K x K. What a group contributes is then that table times the number of
+its sessions of each type. For `joint` the table is the second row of A (Kurennoy eq. 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ulr.errors import UserError
+
+BOTH, FIRST, SECOND, NONE = range(4)
+
+
+@dataclass(frozen=True)
+class Propensities:
+    """What is known of examination, by position (index 0 is position 1).
+
+    theta (K), psi (K x K, symmetric); alpha, beta (K) of P(click at k) = alpha R + beta.
+    """
+
+    theta: np.ndarray
+    psi: np.ndarray
+    alpha: np.ndarray | None = None
+    beta: np.ndarray | None = None
+
+
+def independent_propensities(theta: np.ndarray) -> Propensities:
+    """psi = theta_k theta_l: what to assume of browsing when only theta is known."""
+    psi = np.outer(theta, theta)
+    np.fill_diagonal(psi, theta)
+    return Propensities(theta, psi)
+
+
+def naive_weight(given: Propensities, gamma: float) -> np.ndarray:
+    """c_i (1 - c_j)."""
+    return _only_first(np.ones_like(given.psi))
+
+
+def robust_weight(given: Propensities, gamma: float) -> np.ndarray:
+    """a_i c_i (1 - c_j), Kurennoy eq. 26."""
+    return _only_first(_by_row(1 / given.theta))
+
+
+def ips_all_weight(given: Propensities, gamma: float) -> np.ndarray:
+    """a_i c_i for every j, PRS eq. 5."""
+    table = _only_first(_by_row(1 / given.theta))
+    table[BOTH] = table[FIRST]
+    return table
+
+
+def pns_weight(given: Propensities, gamma: float) -> np.ndarray:
+    """theta_j c_i (1 - c_j), PRS section 4.1."""
+    return _only_first(_by_row(given.theta).T)
+
+
+def prs_weight(given: Propensities, gamma: float) -> np.ndarray:
+    """min(gamma, theta_j / theta_i) c_i (1 - c_j), PRS eq. 9 and 11."""
+    return _only_first(np.minimum(gamma, given.theta / given.theta[:, None]))
+
+
+def joint_weight(given: Propensities, gamma: float) -> np.ndarray:
+    """a_i c_i (1 - c_j) + (a_i - a_ij) c_i c_j, Kurennoy eq. 9-10."""
+    table = _only_first(_by_row(1 / given.theta))
+    table[BOTH] = table[FIRST] - 1 / given.psi
+    return table
+
+
+def affine_weight(given: Propensities, gamma: float) -> np.ndarray:
+    """rhat_i (1 - rhat_j) with rhat = (c - beta) / alpha, Oosterhuis eq. 6."""
+    if given.alpha is None or given.beta is None:
+        raise UserError("method affine needs alpha and beta; estimate them with the trust method")
+    clicked, not_clicked = (1 - given.beta) / given.alpha, -given.beta / given.alpha
+    sides = {BOTH: (clicked, clicked), FIRST: (clicked, not_clicked),
+             SECOND: (not_clicked, clicked), NONE: (not_clicked, not_clicked)}  # fmt: skip
+    return np.stack([np.outer(i, 1 - j) for _, (i, j) in sorted(sides.items())])
+
+
+METHODS: dict[str, Callable[[Propensities, float], np.ndarray]] = {
+    "naive": naive_weight,
+    "robust": robust_weight,
+    "ips-all": ips_all_weight,
+    "pns": pns_weight,
+    "prs": prs_weight,
+    "joint": joint_weight,
+    "affine": affine_weight,
+    "t+/t-": naive_weight,  # the counts themselves: both biases are learned while training
+}
+LABELS = "labels"  # the skyline: 1[y_i > y_j] on golden labels, no clicks
+NEEDS_ALL_PAIRS = ("affine",)  # a pair without a click has a weight too
+METHOD_NAMES = (*METHODS, LABELS)
+
+
+def weight_table(
+    method: str,
+    given: Propensities,
+    *,
+    gamma: float = np.inf,
+    propensity_floor: float = 0.0,
+    weight_cap: float = np.inf,
+) -> np.ndarray:
+    """The method's 4 x K x K table after clipping.
+
+    gamma: PRS's cap on the ratio. propensity_floor: theta and psi are taken as at least this.
+    weight_cap: no weight of one session is larger than this, in absolute value.
+    """
+    if method not in METHODS:
+        raise UserError(f"method = {method!r}: expected one of {', '.join(METHOD_NAMES)}")
+    used = _floored(given, propensity_floor)
+    _check(used, needs_psi=method == "joint")
+    table = METHODS[method](used, gamma)
+    return np.clip(table, -weight_cap, weight_cap)
+
+
+def _floored(given: Propensities, floor: float) -> Propensities:
+    alpha = None if given.alpha is None else np.maximum(given.alpha, floor)
+    return replace(
+        given,
+        theta=np.maximum(given.theta, floor),
+        psi=np.maximum(given.psi, floor),
+        alpha=alpha,
+    )
+
+
+def _check(given: Propensities, *, needs_psi: bool) -> None:
+    k = given.theta.size
+    if given.psi.shape != (k, k):
+        raise UserError(f"psi has shape {given.psi.shape}; theta has {k} positions")
+    needed = [("theta", given.theta)] + [("psi", given.psi)] * needs_psi
+    for name, values in needed:
+        if not (np.isfinite(values).all() and (values > 0).all()):
+            at = np.argwhere(~(np.isfinite(values) & (values > 0)))[0] + 1
+            where = ", ".join(map(str, at))
+            raise UserError(f"{name} at position {where} is not a positive number; estimate it")
+
+
+def _by_row(values: np.ndarray) -> np.ndarray:
+    return np.repeat(values[:, None], values.size, axis=1)
+
+
+def _only_first(values: np.ndarray) -> np.ndarray:
+    """A table with weight on sessions that clicked i and not j."""
+    table = np.zeros((4, *values.shape))
+    table[FIRST] = values
+    return table
