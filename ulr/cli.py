@@ -14,7 +14,7 @@ from types import ModuleType
 
 from ulr import __version__
 from ulr.config import load_settings
-from ulr.errors import UserError
+from ulr.errors import DataRefused, UserError
 
 STAGES = {
     "simulate": "write a click log with known truth, its features and the truth itself",
@@ -42,12 +42,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = _stage_parser(args.stage, module).parse_args(rest)
         module.run(args, load_settings(args.conf, args.set))
     except UserError as error:
-        print(f"ulr: {error}", file=sys.stderr)
-        return error.exit_code
+        return _refuse(error)
+    except Exception as error:
+        found = user_error_of_a_task(error)
+        if found is None:
+            raise
+        return _refuse(found)
     except KeyboardInterrupt:
         print("ulr: interrupted; nothing was published", file=sys.stderr)
         return 130
     return 0
+
+
+def _refuse(error: UserError) -> int:
+    print(f"ulr: {error}", file=sys.stderr)
+    return error.exit_code
+
+
+def user_error_of_a_task(error: Exception) -> UserError | None:
+    """A user's mistake that only a Spark task could see comes back as text in Spark's own error."""
+    for line in reversed(str(error).splitlines()):
+        for kind in (DataRefused, UserError):
+            name, colon, message = line.partition(": ")
+            if colon and name == f"{kind.__module__}.{kind.__name__}":
+                return kind(message)
+    return None
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from ulr.arrow import lists
 from ulr.errors import DataRefused, UserError
+from ulr.histograms import cut_lists
 from ulr.pair_arrays import PairArrays
 from ulr.pair_counts import WeightedPairs, weigh_histograms, weigh_labels
 from ulr.pair_grouping import by_query, by_ranking, drop_documents
@@ -110,8 +112,15 @@ def _check_lengths(given: Propensities, segments: Mapping[str, Propensities]) ->
 def build_pair_table(
     groups: pa.Table, features: pa.Table, recipe: PairRecipe
 ) -> tuple[pa.Table, PairReport]:
-    """Rows of the pairs table for queries that are here with all their groups and features."""
-    shown = shown_groups(groups)
+    """Rows of the pairs table for queries that are here with all their groups and features.
+
+    Documents shown below the last position whose propensity is known make no pair.
+    """
+    known = recipe.tables.shape[-1]
+    deep = (
+        np.maximum(lists(groups["doc_ids"]).lengths - known, 0) if groups.num_rows else np.zeros(1)
+    )
+    shown = shown_groups(cut_lists(groups, known) if deep.any() else groups)
     rows = feature_rows(shown, features)
     labels = _labels(features, rows.feature_row)
     weighted, health = _weigh(shown, rows, labels, recipe)
@@ -129,6 +138,7 @@ def build_pair_table(
         documents=present.size,
         documents_without_features=int((~present).sum()),
         duplicate_features=rows.duplicates,
+        documents_too_deep=int(deep.sum()),
         queries=arrays.queries,
         pairs=arrays.pairs,
     )

@@ -30,6 +30,16 @@ class Propensities:
     alpha: np.ndarray | None = None
     beta: np.ndarray | None = None
 
+    @property
+    def depth(self) -> int:
+        """How many positions are known."""
+        return self.theta.size
+
+    def cut(self, depth: int) -> Propensities:
+        """The first `depth` positions."""
+        alpha, beta = (None if x is None else x[:depth] for x in (self.alpha, self.beta))
+        return Propensities(self.theta[:depth], self.psi[:depth, :depth], alpha, beta)
+
 
 def independent_propensities(theta: np.ndarray) -> Propensities:
     """psi = theta_k theta_l: what to assume of browsing when only theta is known."""

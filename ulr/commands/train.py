@@ -8,7 +8,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from ulr.examination_file import read_examination
+from ulr.examination import known_propensities
 from ulr.pairing import partition_name
 from ulr.progress import say
 from ulr.settings import Settings
@@ -85,4 +85,5 @@ def train_watched(data: RankingData, plan: TrainPlan) -> TrainedRanker:
 
 
 def _theta(settings: Settings) -> np.ndarray:
-    return read_examination(settings.pairs.propensities)[0].theta
+    warehouse = Warehouse(settings.warehouse.path)
+    return known_propensities(settings.pairs.propensities, warehouse)[0].theta
