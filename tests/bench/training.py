@@ -40,7 +40,10 @@ def main() -> None:
     if args.only:
         print(json.dumps(_contest(args)))
         return
-    found = {name: _in_process(args, name) for name in (OURS, MORE, *PEERS)}
+    found = {}
+    for name in (OURS, MORE, *PEERS):
+        found[name] = _in_process(args, name)
+        print(f"{name}: {found[name]['seconds']:.1f} s", file=sys.stderr)
     _print(found)
 
 
