@@ -92,18 +92,19 @@ def _warm(corpus: Corpus) -> None:
     _ours(inputs, few, argparse.Namespace(trees=2))
 
 
-def _expanded(corpus: Corpus, log: Log) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Document rows, clicks and positions of every session; features are gathered when timed."""
+def _expanded(corpus: Corpus, log: Log) -> tuple[np.ndarray, ...]:
+    """Document rows, clicks and positions of every session."""
     queries, sessions, positions = log.clicks.shape
     rows = np.repeat(log.documents, sessions, axis=0).reshape(-1)
     place = np.tile(np.arange(positions, dtype=np.int32), queries * sessions)
-    return corpus.features[rows], log.clicks.reshape(-1).astype(np.int32), place
+    return corpus.features, rows, log.clicks.reshape(-1).astype(np.int32), place
 
 
 def _lightgbm(inputs: tuple, log: Log, args: argparse.Namespace):
     import lightgbm as lgb
 
-    x, clicks, place = inputs
+    features, rows, clicks, place = inputs
+    x = features[rows]  # a session's rows must be there for the peers to train on
     sizes = np.full(x.shape[0] // log.clicks.shape[2], log.clicks.shape[2])
     data = lgb.Dataset(x, clicks, group=sizes)
     if args.only.endswith("position"):
@@ -116,7 +117,8 @@ def _lightgbm(inputs: tuple, log: Log, args: argparse.Namespace):
 def _xgboost(inputs: tuple, log: Log, args: argparse.Namespace):
     import xgboost as xgb
 
-    x, clicks, _ = inputs
+    features, rows, clicks, _ = inputs
+    x = features[rows]
     sizes = np.full(x.shape[0] // log.clicks.shape[2], log.clicks.shape[2])
     data = xgb.QuantileDMatrix(x, clicks, group=sizes)
     own = {"objective": "rank:ndcg", "lambdarank_unbiased": True, "eta": 0.05, "max_leaves": 31}
