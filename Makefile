@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHES ?= groups
+BENCHES ?= groups kernels training quality
 BENCH_READY := $(VENV)/.bench-ready
 
 .PHONY: demo test test-pure bench lint format clean java
@@ -18,6 +18,9 @@ test-pure: $(READY)
 demo: $(READY) java
 	$(BIN)/ulr simulate
 	$(BIN)/ulr groups --date 2026-01-01..2026-01-03
+	$(BIN)/ulr propensities --date 2026-01-03 --figure data/propensities.png \
+	  --truth data/simulated/truth/examination.parquet
+	$(BIN)/ulr compare --date 2026-01-01..2026-01-03 --set train.rounds=150
 
 bench: $(BENCH_READY) java
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python tests/bench/$$name.py || exit 1; done

@@ -30,6 +30,7 @@ setup(
         "pyspark>=4.1,<5",
         "PyYAML>=6",
         "rich>=13",
+        "scipy>=1.13",
     ],
     extras_require={
         "dev": ["hypothesis>=6", "pytest>=8", "ruff>=0.9"],

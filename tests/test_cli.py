@@ -4,8 +4,10 @@ import shlex
 
 import pytest
 import yaml
+from pyspark.errors import PythonException
 
 from ulr import cli
+from ulr.errors import DataRefused
 
 
 def run(capsys, *argv: str) -> tuple[int, str, str]:
@@ -65,3 +67,15 @@ def test_config_prints_what_a_stage_would_see(capsys):
     code, out, _ = run(capsys, "config", "--set", "groups.partitions=5")
     assert code == 0
     assert yaml.safe_load(out)["groups"]["partitions"] == 5
+
+
+def test_a_users_mistake_that_a_task_found_is_told_like_any_other(spark):
+    def fail(batches):
+        raise DataRefused("17 rows of sand")
+        yield from batches
+
+    with pytest.raises(PythonException) as error:
+        spark.range(1).mapInArrow(fail, "id bigint").collect()
+    found = cli.user_error_of_a_task(error.value)
+    assert (type(found), str(found)) == (DataRefused, "17 rows of sand")
+    assert cli.user_error_of_a_task(ZeroDivisionError("by 0")) is None

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from strategies import as_batch, good_pages
 
 from ulr.contract import check_pages
-from ulr.histograms import canonical, fold_pages, in_transit, merge, partition_of, transit_schema
+from ulr.histograms import (
+    canonical,
+    cut_lists,
+    fold_pages,
+    in_transit,
+    merge,
+    partition_of,
+    transit_schema,
+)
 from ulr.schema import groups_schema
 
 
@@ -50,6 +58,18 @@ def test_patterns_of_more_than_64_positions_survive(pages):
 def test_lists_are_cut_at_the_deepest_position(pages, last):
     table = canonical(merge([fold(pages, last)]))
     assert oracle.expand_groups(table.to_pylist()) == oracle.click_histograms(pages, last)
+
+
+@given(st.lists(good_pages(max_length=150), min_size=1, max_size=8), st.integers(1, 140))
+def test_cutting_a_table_keeps_the_heads_of_its_click_vectors(pages, depth):
+    heads = Counter()
+    for row in cut_lists(canonical(merge([fold(pages, 200)])), depth).to_pylist():
+        for (*_, docs), histogram in oracle.expand_groups([row]).items():
+            heads.update({(docs, clicks): n for clicks, n in histogram.items()})
+    expected = Counter(
+        (tuple(p["doc_ids"][:depth]), tuple(p["clicks"][:depth])) for p in pages
+    )  # fmt: skip
+    assert heads == expected
 
 
 @given(pages_lists)

@@ -14,7 +14,19 @@ FILES = sorted((ROOT / "ulr").rglob("*.py"))
 MATHS = ("kernels", "arrow", "buckets", "contract", "histograms", "letor", "schema", "storage",
          "warehouse", "lock", "settings", "config", "errors", "dates", "logfiles",
          "simulate/browsing", "simulate/clicks", "simulate/layout", "simulate/presets",
-         "simulate/randomness", "simulate/traffic", "simulate/truth", "simulate/world")  # fmt: skip
+         "simulate/randomness", "simulate/traffic", "simulate/truth", "simulate/world",
+         "propensity/adjacent_chain", "propensity/affine", "propensity/arms",
+         "propensity/browsing", "propensity/combined", "propensity/curve",
+         "propensity/diagnostics", "propensity/estimators", "propensity/given",
+         "propensity/graph", "propensity/harvesting", "propensity/joint",
+         "propensity/least_squares", "propensity/ratios", "propensity/regression_em",
+         "propensity/report", "propensity/segments", "propensity/single_swap",
+         "propensity/tally", "serving", "swaps",
+         "pair_arrays", "pair_counts", "pair_grouping", "pair_rows", "pair_table", "weights",
+         "weight_health", "examination", "featurefiles", "session_pairs", "training")  # fmt: skip
+# Of those rooms, the files that bring training to Spark.
+ON_SPARK = ("training/barrier", "training/distributed", "training/failures",
+            "training/spread")  # fmt: skip
 
 
 def imports(path: Path) -> set[str]:
@@ -32,7 +44,7 @@ def room(path: Path) -> str:
 
 
 def is_maths(name: str) -> bool:
-    return any(name == m or name.startswith(f"{m}/") for m in MATHS)
+    return name not in ON_SPARK and any(name == m or name.startswith(f"{m}/") for m in MATHS)
 
 
 @pytest.mark.parametrize("path", FILES, ids=room)
@@ -65,3 +77,14 @@ def test_the_serving_side_can_take_the_buckets_file_alone():
 def test_every_maths_room_exists():
     for name in MATHS:
         assert (ROOT / "ulr" / name).is_dir() or (ROOT / "ulr" / f"{name}.py").is_file()
+
+
+def test_only_one_file_knows_barrier_tasks():
+    knowing = [room(p) for p in FILES if "BarrierTaskContext" in p.read_text()]
+    assert knowing == ["training/barrier"]
+
+
+def test_only_training_imports_lightgbm():
+    for path in FILES:
+        if not room(path).startswith(("training", "propensity/regression_em")):
+            assert not {n for n in imports(path) if n.split(".")[0] == "lightgbm"}, room(path)

@@ -86,23 +86,12 @@ def oracle_preferences(method):
 @pytest.mark.parametrize("grouping", ["ranking", "query"])
 @pytest.mark.parametrize("method", ["naive", "joint", "prs"])
 def test_both_groupings_add_up_to_the_sessions(method, grouping):
-    table, _ = table_of(method, grouping=grouping, repair=False)
+    table, _ = table_of(method, grouping=grouping)
     assert table.schema == pairs_schema
     got, want = preferences(table), oracle_preferences(method)
     assert {k: pytest.approx(v, rel=1e-5, abs=1e-5) for k, v in want.items() if v} == {
         k: v for k, v in got.items() if v
     }
-
-
-@pytest.mark.parametrize("grouping", ["ranking", "query"])
-def test_repair_leaves_no_negative_weight_and_keeps_every_difference(grouping):
-    plain = read_pairs([table_of(grouping=grouping, repair=False)[0]]).pairs
-    fixed = read_pairs([table_of(grouping=grouping)[0]]).pairs
-    assert min(plain.u_ij.min(), plain.u_ji.min()) < 0
-    assert min(fixed.u_ij.min(), fixed.u_ji.min()) >= 0
-    np.testing.assert_allclose(fixed.u_ij - fixed.u_ji, plain.u_ij - plain.u_ji, atol=1e-5)
-    sound = np.minimum(plain.u_ij, plain.u_ji) >= 0
-    np.testing.assert_array_equal(fixed.u_ij[sound], plain.u_ij[sound])
 
 
 def test_a_query_is_one_row_with_its_distinct_documents_and_their_features():

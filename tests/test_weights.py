@@ -234,6 +234,10 @@ def test_mistakes_are_named():
         weight_table("best", GIVEN)
     with pytest.raises(UserError, match="affine needs alpha and beta"):
         weight_table("affine", Propensities(THETA, PSI))
+    never = np.array([[1.0, 0.0], [0.0, 0.5]])  # psi = 0: users who take one document only
+    assert np.isfinite(weight_table("robust", Propensities(np.array([1.0, 0.5]), never))).all()
+    with pytest.raises(UserError, match="psi at position 1, 2"):
+        weight_table("joint", Propensities(np.array([1.0, 0.5]), never))
     with pytest.raises(UserError, match="theta at position 2"):
         weight_table("robust", Propensities(np.array([1.0, 0.0]), np.ones((2, 2))))
     with pytest.raises(UserError, match=r"8 documents.*6 positions"):

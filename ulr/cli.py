@@ -14,11 +14,13 @@ from types import ModuleType
 
 from ulr import __version__
 from ulr.config import load_settings
-from ulr.errors import UserError
+from ulr.errors import DataRefused, UserError
 
 STAGES = {
     "simulate": "write a click log with known truth, its features and the truth itself",
     "groups": "reduce a date's click log to click-pattern histograms; bad rows to quarantine",
+    "propensities": "estimate examination by position (theta) and by pair (psi), with intervals",
+    "plan-swaps": "design a swap experiment: buckets, days until it is precise enough, its cost",
     "pairs": "turn groups, propensities and features into weighted pairs",
     "train": "train a LightGBM ranker on the pairs",
     "compare": "train several methods on one log and print what each is worth",
@@ -35,17 +37,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.stage is None:
         parser.print_help()
         return 0
-    module = import_module(f"ulr.commands.{args.stage}")
+    module = import_module("ulr.commands." + args.stage.replace("-", "_"))
     try:
         args = _stage_parser(args.stage, module).parse_args(rest)
         module.run(args, load_settings(args.conf, args.set))
     except UserError as error:
-        print(f"ulr: {error}", file=sys.stderr)
-        return error.exit_code
+        return _refuse(error)
+    except Exception as error:
+        found = user_error_of_a_task(error)
+        if found is None:
+            raise
+        return _refuse(found)
     except KeyboardInterrupt:
         print("ulr: interrupted; nothing was published", file=sys.stderr)
         return 130
     return 0
+
+
+def _refuse(error: UserError) -> int:
+    print(f"ulr: {error}", file=sys.stderr)
+    return error.exit_code
+
+
+def user_error_of_a_task(error: Exception) -> UserError | None:
+    """A user's mistake that only a Spark task could see comes back as text in Spark's own error."""
+    for line in reversed(str(error).splitlines()):
+        for kind in (DataRefused, UserError):
+            name, colon, message = line.partition(": ")
+            if colon and name == f"{kind.__module__}.{kind.__name__}":
+                return kind(message)
+    return None
 
 
 def _parser() -> argparse.ArgumentParser:

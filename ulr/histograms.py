@@ -21,7 +21,7 @@ from ulr.arrow import bitmap, hashes, list_column, lists, valid
 from ulr.contract import CheckedPages
 from ulr.kernels.hashing import SEED, hash_lists, hash_words
 from ulr.kernels.merge import group_keys, merge_patterns
-from ulr.kernels.pages import pack_clicks
+from ulr.kernels.pages import WORD, pack_clicks
 from ulr.schema import groups_schema
 
 transit_schema = pa.schema([*groups_schema, pa.field("context", pa.uint64(), nullable=False)])
@@ -82,6 +82,30 @@ def merge(tables: Sequence[pa.Table], partitions: int = 1) -> pa.Table:
 def canonical(table: pa.Table) -> pa.Table:
     """A merged table as it is stored: the schema's columns, rows in their one order."""
     return table.take(pc.sort_indices(table, sort_keys=ORDER)).select(groups_schema.names)
+
+
+def cut_lists(table: pa.Table, depth: int) -> pa.Table:
+    """The first `depth` positions of every group; equal heads of different rankings stay apart."""
+    documents, patterns, counts = (lists(table[n]) for n in ("doc_ids", "patterns", "counts"))
+    if documents.lengths.max(initial=0) <= depth:
+        return table
+    kept = np.minimum(documents.lengths, depth)
+    old_width, width = -(-documents.lengths // WORD), -(-kept // WORD)
+    # One entry per word that stays: which pattern it belongs to, and which of its words it is.
+    row = np.repeat(np.arange(table.num_rows), counts.lengths * width)
+    first = np.cumsum(counts.lengths * width) - counts.lengths * width
+    pattern, word = np.divmod(np.arange(row.size) - first[row], width[row])
+    words = patterns.values.to_numpy()[patterns.starts[row] + pattern * old_width[row] + word]
+    spare = np.clip((word + 1) * WORD - kept[row], 0, WORD - 1).astype(np.uint64)
+    words = words & (np.uint64(2**64 - 1) >> spare).view(np.int64)
+    columns = {
+        "doc_ids": pc.list_slice(table["doc_ids"], 0, depth),
+        "patterns": list_column(counts.lengths * width, words),
+    }
+    for name, column in columns.items():
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), column)
+    return table
 
 
 def in_transit(table: pa.Table) -> pa.Table:

@@ -89,18 +89,6 @@ def drop_documents(arrays: PairArrays, present: np.ndarray) -> PairArrays:
     )
 
 
-def repaired(arrays: PairArrays) -> PairArrays:
-    """Raise both weights of a pair by the same amount until neither is negative.
-
-    A both-clicked pair weighs a_i - a_ij < 0 under `joint`. Over many sessions these cancel what
-    they must, but few sessions can leave u_ij < 0, though the r_i (1 - r_j) it estimates is not:
-    the pair's loss then has no minimum and boosting follows it without end. Only u_ij - u_ji says
-    which document is better, and the amount keeps it; it is free of a_ij, and unbiased.
-    """
-    short = -np.minimum(np.minimum(arrays.u_ij, arrays.u_ji), 0)
-    return arrays.with_weights(arrays.u_ij + short, arrays.u_ji + short)
-
-
 def _only_positions(shown: ShownGroups, rows: Rows) -> np.ndarray:
     """Where each row was shown, or 0 if at more than one position."""
     sizes = shown.histograms.sizes

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from ulr.arrow import lists
 from ulr.errors import DataRefused, UserError
+from ulr.histograms import cut_lists
 from ulr.pair_arrays import PairArrays
 from ulr.pair_counts import WeightedPairs, weigh_histograms, weigh_labels
-from ulr.pair_grouping import by_query, by_ranking, drop_documents, repaired
+from ulr.pair_grouping import by_query, by_ranking, drop_documents
 from ulr.pair_rows import Rows, ShownGroups, feature_matrix, feature_rows, shown_groups
 from ulr.schema import pairs_schema
 from ulr.weight_health import WeightHealth
@@ -37,7 +39,6 @@ class PairRecipe:
     grouping: str = "ranking"
     session_weight: str = "none"
     missing_features: str = "drop"
-    repair: bool = True
     psi: np.ndarray | None = None
     co_click_variance: float = np.inf
 
@@ -65,7 +66,6 @@ def make_recipe(
     grouping: str = "ranking",
     session_weight: str = "none",
     missing_features: str = "drop",
-    repair: bool = True,
     co_click_variance: float = 1.0,
 ) -> PairRecipe:
     """Turn propensities into weight tables; a segment without its own uses the pooled ones.
@@ -86,15 +86,15 @@ def make_recipe(
     weighting = "naive" if method == LABELS else method
     clip = {"propensity_floor": propensity_floor, "weight_cap": weight_cap, "gamma": gamma}
     every = [given, *segments.values()]
+    tiny = min(propensity_floor, 1e-9)  # a propensity of 0 can be floored, but not divided by
     return PairRecipe(
         method=method,
         tables=np.stack([weight_table(weighting, p, **clip) for p in every]),
-        raw=np.stack([weight_table(weighting, p) for p in every]),
+        raw=np.stack([weight_table(weighting, p, propensity_floor=tiny) for p in every]),
         segments={name: n + 1 for n, name in enumerate(segments)},
         grouping=grouping,
         session_weight=session_weight,
         missing_features=missing_features,
-        repair=repair,
         psi=np.stack([p.psi for p in every]) if method == "joint" else None,
         co_click_variance=co_click_variance,
     )
@@ -112,8 +112,15 @@ def _check_lengths(given: Propensities, segments: Mapping[str, Propensities]) ->
 def build_pair_table(
     groups: pa.Table, features: pa.Table, recipe: PairRecipe
 ) -> tuple[pa.Table, PairReport]:
-    """Rows of the pairs table for queries that are here with all their groups and features."""
-    shown = shown_groups(groups)
+    """Rows of the pairs table for queries that are here with all their groups and features.
+
+    Documents shown below the last position whose propensity is known make no pair.
+    """
+    known = recipe.tables.shape[-1]
+    deep = (
+        np.maximum(lists(groups["doc_ids"]).lengths - known, 0) if groups.num_rows else np.zeros(1)
+    )
+    shown = shown_groups(cut_lists(groups, known) if deep.any() else groups)
     rows = feature_rows(shown, features)
     labels = _labels(features, rows.feature_row)
     weighted, health = _weigh(shown, rows, labels, recipe)
@@ -123,8 +130,6 @@ def build_pair_table(
         _refuse_missing(shown, rows, recipe)
     arrays = GROUPINGS[recipe.grouping](shown, rows, weighted)
     arrays = drop_documents(arrays, present)
-    if recipe.repair:
-        arrays = repaired(arrays)
     kept_rows = np.flatnonzero(present)
     counts = Counter(
         groups=with_pairs.size,
@@ -133,6 +138,7 @@ def build_pair_table(
         documents=present.size,
         documents_without_features=int((~present).sum()),
         duplicate_features=rows.duplicates,
+        documents_too_deep=int(deep.sum()),
         queries=arrays.queries,
         pairs=arrays.pairs,
     )

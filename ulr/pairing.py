@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ulr.examination_file import read_examination
+from ulr.examination import known_propensities
 from ulr.featurefiles import find_features
 from ulr.pair_table import PairRecipe, PairReport, make_recipe
 from ulr.pairs import write_pairs
@@ -40,7 +40,7 @@ def build_pairs(
     force: bool = False,
 ) -> PairsOutcome:
     """Publish `pairs` for one method over a window of dates, and its weight health in `metrics`."""
-    recipe = recipe_of(pairs)
+    recipe = recipe_of(pairs, warehouse)
     partition = partition_name(pairs.method)
     days = [f"dt={date}" for date in dates]
     groups_files = [f for day in days for f in warehouse.files("groups", day)]
@@ -73,9 +73,9 @@ def build_pairs(
         return PairsOutcome(draft.publish(identity, **record), skipped=False)
 
 
-def recipe_of(pairs: Pairs) -> PairRecipe:
+def recipe_of(pairs: Pairs, warehouse: Warehouse) -> PairRecipe:
     """The weight tables that the settings and the propensities make."""
-    pooled, by_segment = read_examination(pairs.propensities)
+    pooled, by_segment = known_propensities(pairs.propensities, warehouse)
     return make_recipe(
         pairs.method,
         pooled,
@@ -86,7 +86,6 @@ def recipe_of(pairs: Pairs) -> PairRecipe:
         grouping=pairs.grouping,
         session_weight=pairs.session_weight,
         missing_features=pairs.missing_features,
-        repair=pairs.repair,
         co_click_variance=pairs.co_click_variance,
     )
 

@@ -39,7 +39,10 @@ def pack_bytes(part: int, kind: str, content: bytes | pa.Buffer) -> pa.RecordBat
 
 
 def pack_by_part(kind: str, table: pa.Table, part: np.ndarray) -> Iterator[pa.RecordBatch]:
-    """A table's rows as parcels for the reducers that `part` (int64, rising) names row by row."""
+    """A table's rows as parcels for the reducers that `part` (int64, one per row) names."""
+    if np.any(part[1:] < part[:-1]):
+        order = np.argsort(part, kind="stable")
+        table, part = table.take(pa.array(order)), part[order]
     bounds = np.flatnonzero(np.diff(part, prepend=-1))
     for start, end in zip(bounds, [*bounds[1:], part.size], strict=True):
         yield from pack(int(part[start]), kind, table.slice(start, end - start))

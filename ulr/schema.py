@@ -164,3 +164,115 @@ truth_relevance_schema = pa.schema(
         pa.field("relevance", pa.float64(), nullable=False),
     ]
 )
+
+# Partial sums of one Spark task, and their total. Unique: all columns but the last. Sessions of a
+# (segment, bucket, arm) that clicked both k and l (k <= l; k = l: clicks at k; both 0: all of
+# them) among those that clicked position `given` (0: no condition; -1: every position of the
+# bucket). bucket and swapped are null for pages in no experiment. Zero totals are left out.
+swap_counts_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("bucket", pa.string()),
+        pa.field("swapped", pa.bool_()),
+        pa.field("given", pa.int32(), nullable=False),
+        pa.field("k", pa.int32(), nullable=False),
+        pa.field("l", pa.int32(), nullable=False),
+        pa.field("sessions", pa.int64(), nullable=False),
+    ]
+)
+
+# One row per (segment, bucket, query, document, position): how often shown and clicked there.
+exposures_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("bucket", pa.string()),
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("position", pa.int32(), nullable=False),
+        pa.field("clicks", pa.int64(), nullable=False),
+        pa.field("impressions", pa.int64(), nullable=False),
+    ]
+)
+
+# Natural rank changes. One row per (segment, block, k, l), k != l: over the documents of the
+# block's queries that were seen at both positions, the weighted clicks and impressions at k.
+# Blocks are a hash of the query; leaving one out at a time gives standard errors.
+harvest_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("block", pa.int32(), nullable=False),
+        pa.field("k", pa.int32(), nullable=False),
+        pa.field("l", pa.int32(), nullable=False),
+        pa.field("clicks", pa.float64(), nullable=False),
+        pa.field("impressions", pa.float64(), nullable=False),
+        pa.field("documents", pa.int64(), nullable=False),
+    ]
+)
+
+# Documents of a single-swap bucket, seen at both its positions: weighted sums over them of x^p and
+# x^p y, x the rate at the first position and y at the second. One row per (segment, bucket, block).
+moments_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("bucket", pa.string(), nullable=False),
+        pa.field("block", pa.int32(), nullable=False),
+        pa.field("documents", pa.int64(), nullable=False),
+        *[pa.field(f"x{p}", pa.float64(), nullable=False) for p in range(5)],
+        *[pa.field(f"x{p}y", pa.float64(), nullable=False) for p in range(3)],
+    ]
+)
+
+# theta by position. Unique: (segment, position); segment null: all traffic. Sorted by that key.
+#   theta     relative to position 1; null where it was refused, and `note` says why
+#   lower, upper  95% interval; standard_error of theta
+#   support   clicks behind the estimate
+#   source    measured | pooled (a thin segment takes the value of all traffic) | given | refused
+#   alpha, beta   of P(click) = alpha R + beta, from the affine estimator only
+propensities_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("position", pa.int32(), nullable=False),
+        pa.field("theta", pa.float64()),
+        pa.field("standard_error", pa.float64()),
+        pa.field("lower", pa.float64()),
+        pa.field("upper", pa.float64()),
+        pa.field("support", pa.int64(), nullable=False),
+        pa.field("estimator", pa.string(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("note", pa.string(), nullable=False),
+        pa.field("alpha", pa.float64()),
+        pa.field("beta", pa.float64()),
+    ]
+)
+
+# psi by pair of positions, k < l. Unique: (segment, k, l). Sorted by that key. Within the Frechet
+# bounds of theta; the interval is that of the value before it was projected onto them.
+#   source    measured | filled (from the model named in `browsing`) | refused
+joint_propensities_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("k", pa.int32(), nullable=False),
+        pa.field("l", pa.int32(), nullable=False),
+        pa.field("psi", pa.float64()),
+        pa.field("standard_error", pa.float64()),
+        pa.field("lower", pa.float64()),
+        pa.field("upper", pa.float64()),
+        pa.field("support", pa.int64(), nullable=False),
+        pa.field("browsing", pa.string(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("note", pa.string(), nullable=False),
+    ]
+)
+
+# What the diagnostics found. Unique: (segment, check, subject). verdict: ok, warning or refused.
+diagnostics_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("check", pa.string(), nullable=False),
+        pa.field("subject", pa.string(), nullable=False),
+        pa.field("value", pa.float64()),
+        pa.field("p_value", pa.float64()),
+        pa.field("verdict", pa.string(), nullable=False),
+        pa.field("words", pa.string(), nullable=False),
+    ]
+)

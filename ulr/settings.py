@@ -121,6 +121,72 @@ class Groups(Section):
     partitions: Count
 
 
+class Given(Section):
+    """A curve that is known already."""
+
+    theta: list[float]
+    file: str | None
+
+
+class Harvest(Section):
+    """Natural rank changes."""
+
+    weight: Literal["pooled", "document"]
+    blocks: Annotated[int, Field(ge=3)]
+
+
+class RegressionEm(Section):
+    """Expectation, maximisation, and the trees in between."""
+
+    features: str | None
+    queries: Count
+    rounds: Count
+    trees: Count
+    leaves: Annotated[int, Field(ge=2)]
+
+
+class Propensities(Section):
+    """theta and psi from groups."""
+
+    estimator: Literal[
+        "single_swap",
+        "adjacent_chain",
+        "combined",
+        "all_pairs",
+        "pivot",
+        "adjacent",
+        "regression_em",
+        "affine",
+        "given",
+    ]
+    joint: Literal["all_swaps", "pair_swaps", "none"]
+    browsing: Literal["auto", "independent", "continuous", "row_skipping"]
+    row_width: Count
+    window_days: Count
+    max_position: Count
+    min_clicks: Count
+    min_coclicks: Count
+    monotone: bool
+    segments: bool
+    test_trust: bool
+    first_beta: Annotated[float, Field(ge=0, lt=1)]
+    alarm: Annotated[float, Field(gt=0, lt=1)]
+    given: Given
+    harvest: Harvest
+    regression_em: RegressionEm
+
+
+class PlanSwaps(Section):
+    """The design of a swap experiment."""
+
+    salt: str
+    share: Annotated[float, Field(gt=0, le=1)]
+    positions: Annotated[int, Field(ge=2)]
+    theta_error: Annotated[float, Field(gt=0)]
+    psi_error: Annotated[float, Field(gt=0)]
+    pairs: bool
+
+
 Method = Literal["naive", "robust", "ips-all", "pns", "prs", "joint", "affine", "t+/t-", "labels"]
 
 
@@ -137,7 +203,6 @@ class Pairs(Section):
     propensities: str
     grouping: Literal["ranking", "query"]
     session_weight: Literal["none", "idcg"]
-    repair: bool
     co_click_variance: Annotated[float, Field(ge=0)]
     propensity_floor: Share
     weight_cap: Annotated[float, Field(gt=0)]
@@ -151,6 +216,7 @@ class Train(Section):
 
     rounds: Count
     metric: Literal["ndcg", "ranknet"]
+    repair: bool
     validation_share: Annotated[float, Field(ge=0, lt=1)]
     stop_on: Annotated[str, Field(pattern=r"^(pair_loss|ndcg_at_[1-9][0-9]*)$")]
     patience: Annotated[int, Field(ge=0)]
@@ -178,6 +244,8 @@ class Settings(Section):
     simulate: Simulate
     sessions: Sessions
     groups: Groups
+    propensities: Propensities
+    plan_swaps: PlanSwaps
     features: Features
     pairs: Pairs
     train: Train

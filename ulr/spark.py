@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import lightgbm as lgb
-import numpy as np
 import pyarrow as pa
 from pyspark import keyword_only
 from pyspark.ml import Estimator, Model
@@ -28,7 +26,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from ulr.arrow import lists
 from ulr.config import load_settings
 from ulr.errors import UserError
 from ulr.schema import pairs_schema
@@ -38,6 +35,7 @@ from ulr.spark_params import ModelReader, ModelWriter, RankerParams
 from ulr.storage import Storage
 from ulr.training.distributed import Fleet, train_on_spark
 from ulr.training.from_tables import LEARNED, TrainPlan
+from ulr.training.scoring import load_booster, scorer
 from ulr.training.spread import PairFiles
 
 
@@ -123,13 +121,13 @@ class UnbiasedLambdaMARTModel(Model, RankerParams, MLReadable, MLWritable):
         self.model_text = model_text
 
     @property
-    def booster(self) -> lgb.Booster:
+    def booster(self) -> Any:
         """The LightGBM model itself."""
-        return lgb.Booster(model_str=self.model_text)
+        return load_booster(self.model_text)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         features = features_column(dataset, self.getFeaturesCol())
-        score = F.arrow_udf(_scorer(self.model_text), "double")
+        score = F.arrow_udf(scorer(self.model_text), "double")
         return dataset.withColumn(self.getPredictionCol(), score(features))
 
     def write(self) -> ModelWriter:
@@ -154,28 +152,6 @@ def features_column(dataset: DataFrame, name: str) -> Column:
 def _pairs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for table in whole_lists(batches):
         yield from build_lists(table).to_batches()
-
-
-def _scorer(model_text: str) -> Any:
-    """A function of Arrow batches that loads the model once a task."""
-
-    def score(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        booster = lgb.Booster(model_str=model_text)
-        for features in batches:
-            yield pa.array(_predict(booster, features), pa.float64())
-
-    return score
-
-
-def _predict(booster: lgb.Booster, features: pa.Array) -> np.ndarray:
-    if not len(features):
-        return np.zeros(0)
-    rows = lists(features)
-    width = booster.num_feature()
-    if (rows.lengths != width).any():
-        raise UserError(f"feature rows of another length than the model's {width}")
-    values = features.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
-    return booster.predict(values, num_threads=1)
 
 
 @contextlib.contextmanager

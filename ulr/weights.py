@@ -30,6 +30,16 @@ class Propensities:
     alpha: np.ndarray | None = None
     beta: np.ndarray | None = None
 
+    @property
+    def depth(self) -> int:
+        """How many positions are known."""
+        return self.theta.size
+
+    def cut(self, depth: int) -> Propensities:
+        """The first `depth` positions."""
+        alpha, beta = (None if x is None else x[:depth] for x in (self.alpha, self.beta))
+        return Propensities(self.theta[:depth], self.psi[:depth, :depth], alpha, beta)
+
 
 def independent_propensities(theta: np.ndarray) -> Propensities:
     """psi = theta_k theta_l: what to assume of browsing when only theta is known."""
@@ -112,8 +122,9 @@ def weight_table(
     """
     if method not in METHODS:
         raise UserError(f"method = {method!r}: expected one of {', '.join(METHOD_NAMES)}")
-    _check(given)
-    table = METHODS[method](_floored(given, propensity_floor), gamma)
+    used = _floored(given, propensity_floor)
+    _check(used, needs_psi=method == "joint")
+    table = METHODS[method](used, gamma)
     return np.clip(table, -weight_cap, weight_cap)
 
 
@@ -127,11 +138,12 @@ def _floored(given: Propensities, floor: float) -> Propensities:
     )
 
 
-def _check(given: Propensities) -> None:
+def _check(given: Propensities, *, needs_psi: bool) -> None:
     k = given.theta.size
     if given.psi.shape != (k, k):
         raise UserError(f"psi has shape {given.psi.shape}; theta has {k} positions")
-    for name, values in (("theta", given.theta), ("psi", given.psi)):
+    needed = [("theta", given.theta)] + [("psi", given.psi)] * needs_psi
+    for name, values in needed:
         if not (np.isfinite(values).all() and (values > 0).all()):
             at = np.argwhere(~(np.isfinite(values) & (values > 0)))[0] + 1
             where = ", ".join(map(str, at))

@@ -58,14 +58,14 @@ class Cell:
 
     def _ours(self, name: str):
         method, plain = name.partition(" p=")[0].partition(",")[0], name.endswith("plain")
-        clip = {"repair": False, "co_click_variance": np.inf} if plain else {}
-        recipe = make_recipe(method, self.log.truth, **clip)
+        recipe = make_recipe(method, self.log.truth, co_click_variance=np.inf if plain else 1.0)
         data = read_pairs([build_pair_table(self.groups, self.features, recipe)[0]])
         biases = None
         if method == "t+/t-":
             theta = self.log.truth.theta
             biases = first_biases(theta.size, int(name[-1]), theta)
-        ranker = train_ranker(data, rounds=self.rounds, lightgbm=self.lightgbm, biases=biases)
+        how = {"lightgbm": self.lightgbm, "biases": biases, "repair": not plain}
+        ranker = train_ranker(data, rounds=self.rounds, **how)
         return ranker.predict
 
     def _labels(self):

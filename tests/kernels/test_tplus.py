@@ -60,3 +60,16 @@ def test_counts_are_divided_by_the_winners_t_plus_and_the_losers_t_minus():
             assert u_ij[at] == np.float32(n_ij / (T_PLUS[k] * T_MINUS[v]))
             assert u_ji[at] == np.float32(n_ji / (T_PLUS[v] * T_MINUS[k]))
             at += 1
+
+
+def test_a_list_that_spreads_far_is_summed_pair_by_pair():
+    rng = np.random.default_rng(5)
+    pairs = counts(rng)
+    scores = np.where(rng.random(pairs.rows) < 0.5, -650.0, 0.0) + rng.normal(size=pairs.rows)
+    want = np.zeros((2, T_PLUS.size))
+    for rows, positions, listed in group_lists(pairs):
+        want += oracle.position_losses(
+            scores[rows], positions, listed, t_plus=T_PLUS, t_minus=T_MINUS
+        )
+    got = position_losses(scores, pairs, T_PLUS, T_MINUS) / UNITS
+    np.testing.assert_allclose(got, want, atol=pairs.queries / UNITS)

@@ -17,7 +17,7 @@ from ulr.pair_counts import weigh_histograms
 from ulr.simulate.browsing import Independent, power_curve
 from ulr.training.biases import Biases, first_biases
 from ulr.training.dataset import RankingData, split_queries
-from ulr.training.objective import GRID, LambdaOptions, PairObjective
+from ulr.training.objective import GRID, LambdaOptions, PairObjective, repaired
 from ulr.training.trainer import split_parameters, train_ranker
 from ulr.weights import independent_propensities, weight_table
 
@@ -160,6 +160,17 @@ def test_neither_threads_nor_the_order_of_queries_change_the_model():
     numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
     np.testing.assert_array_equal(models[1], models[0])
     np.testing.assert_array_equal(models[2], models[0])
+
+
+def test_repair_leaves_no_negative_weight_and_keeps_every_difference():
+    _, clicks = clicked_lists(np.random.default_rng(12), 40, sessions=10)
+    plain = pairs_of(clicks, "joint")
+    fixed = repaired(plain)
+    assert min(plain.u_ij.min(), plain.u_ji.min()) < 0
+    assert min(fixed.u_ij.min(), fixed.u_ji.min()) >= 0
+    np.testing.assert_allclose(fixed.u_ij - fixed.u_ji, plain.u_ij - plain.u_ji, atol=1e-3)
+    sound = np.minimum(plain.u_ij, plain.u_ji) >= 0
+    np.testing.assert_array_equal(fixed.u_ij[sound], plain.u_ij[sound])
 
 
 def test_gradients_handed_to_lightgbm_are_on_the_grid():

@@ -22,7 +22,8 @@ from ulr.warehouse import Warehouse
 EXAMPLE = "ulr compare --date 2026-01-01..2026-01-03"
 
 ENDS = ("naive", "labels")  # the gap that methods are measured against
-SHOWN = ("ndcg_at_1", "ndcg_at_3", "ndcg_at_5", "ndcg_at_10", "map")
+SHOWN = {"ndcg_at_1": "NDCG@1", "ndcg_at_3": "@3", "ndcg_at_5": "@5", "ndcg_at_10": "@10",
+         "map": "MAP"}  # fmt: skip
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,10 +53,8 @@ def result_table(results: dict[str, dict[str, float]]) -> Table:
     count = int(next(iter(results.values()))["queries"])
     table = Table(title=f"golden labels of {count:,} queries that no model was trained on")
     table.add_column("method")
-    for name in SHOWN:
-        table.add_column(name, justify="right")
-    table.add_column("gap closed at 1", justify="right")
-    table.add_column("at 10", justify="right")
+    for heading in (*SHOWN.values(), "gap closed @1", "@10"):
+        table.add_column(heading, justify="right")
     low, high = (results[name] for name in ENDS)
     for method, found in sorted(results.items(), key=lambda m: -m[1]["ndcg_at_1"]):
         shares = [_share(found[m], low[m], high[m]) for m in ("ndcg_at_1", "ndcg_at_10")]

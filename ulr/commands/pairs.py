@@ -45,6 +45,7 @@ def describe(outcome: PairsOutcome) -> str:
     )
     for name, words in (
         ("documents_without_features", "documents without features dropped"),
+        ("documents_too_deep", "shown below the last known position left out"),
         ("duplicate_features", "repeated feature rows ignored"),
         ("groups_without_pairs", "rankings without a pair"),
         ("queries_without_pairs", "queries without a pair"),

@@ -7,7 +7,7 @@ import argparse
 from ulr.progress import say, watched
 from ulr.session import start_session
 from ulr.settings import Settings
-from ulr.simulate.log import simulate_log
+from ulr.simulate.log import already_written, simulate_log
 
 EXAMPLE = "ulr simulate --set simulate.days=7 --set simulate.examination.model=continuous"
 
@@ -18,11 +18,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> None:
     """Simulate and say what was written."""
-    with watched("simulate"):
-        spark = start_session("simulate", settings.spark)
-        wrote = simulate_log(spark, settings.simulate)
+    wrote = already_written(settings.simulate)
+    done = "unchanged, skipped: " if wrote else ""
+    if wrote is None:
+        with watched("simulate"):
+            spark = start_session("simulate", settings.spark)
+            wrote = simulate_log(spark, settings.simulate)
     say(
-        f"simulate: {wrote['pages']:,} pages with {wrote['clicks']:,} clicks, "
+        f"simulate: {done}{wrote['pages']:,} pages with {wrote['clicks']:,} clicks, "
         f"{wrote['queries']:,} queries, {wrote['documents']:,} documents "
         f"-> {settings.simulate.path}"
     )

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from ulr.examination_file import read_examination
+from ulr.examination import known_propensities
 from ulr.modelling import ModelOutcome, build_model
 from ulr.progress import say, watched_rounds
 from ulr.session import start_session
@@ -48,6 +48,7 @@ def plan_of(settings: Settings, method: str) -> TrainPlan:
         rounds=train.rounds,
         lightgbm=dict(settings.lightgbm),
         metric=train.metric,
+        repair=train.repair,
         validation_share=train.validation_share,
         stop_on=train.stop_on,
         patience=train.patience,
@@ -78,4 +79,5 @@ def _describe(outcome: ModelOutcome) -> str:
 
 
 def _theta(settings: Settings) -> np.ndarray:
-    return read_examination(settings.pairs.propensities)[0].theta
+    warehouse = Warehouse(settings.warehouse.path)
+    return known_propensities(settings.pairs.propensities, warehouse)[0].theta

@@ -19,12 +19,11 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 
 from ulr.errors import UserError
-from ulr.kernels.order import count_ranks, rank_descending
+from ulr.kernels.order import ranks_of
 from ulr.pair_arrays import PairArrays
 
 METRICS = ("ndcg", "ranknet")
 SPREAD = 600.0  # exp(-SPREAD) is still a normal float64, with room for a product of two
-COUNT = 64  # up to here, ranks are counted without a sort
 LIMIT = 700.0  # exp(LIMIT) is finite
 NORM_FLOOR = 0.01  # LightGBM's, in |score difference| of lambdarank_norm
 
@@ -32,14 +31,8 @@ NORM_FLOOR = 0.01  # LightGBM's, in |score difference| of lambdarank_norm
 @njit(cache=True, nogil=True)
 def _place(scratch: np.ndarray, n: int, discounts: np.ndarray, order: np.ndarray) -> None:
     """Current rank (in order[1]) and discount (in scratch[2]) of each document."""
-    s = scratch[0]
     rank, disc = order[1], scratch[2]
-    if n <= COUNT:
-        count_ranks(s, n, rank)
-    else:
-        rank_descending(s, n, order[0], order[2])
-        for r in range(n):
-            rank[order[0, r]] = r
+    ranks_of(scratch[0], n, order[0], order[2], rank)
     for d in range(n):
         disc[d] = discounts[rank[d]]
 

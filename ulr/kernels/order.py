@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 RUN = 24  # insertion sort wins below this length
+COUNT = 64  # up to here, ranks are counted without a sort
 
 
 @njit(cache=True, nogil=True)
@@ -69,3 +70,16 @@ def count_ranks(scores: np.ndarray, n: int, rank: np.ndarray) -> None:
         for b in range(a + 1, n):
             before += np.int64(scores[b] > score)
         rank[a] = before
+
+
+@njit(cache=True, nogil=True)
+def ranks_of(
+    scores: np.ndarray, n: int, order: np.ndarray, spare: np.ndarray, rank: np.ndarray
+) -> None:
+    """Fill rank[:n] (int32, from 0); order and spare (int32) are for work."""
+    if n <= COUNT:
+        count_ranks(scores, n, rank)
+        return
+    rank_descending(scores, n, order, spare)
+    for r in range(n):
+        rank[order[r]] = r

@@ -16,8 +16,8 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from ulr.kernels.lambdas import LIMIT, balanced_blocks, discounts_for
-from ulr.kernels.order import rank_descending
+from ulr.kernels.lambdas import LIMIT, SPREAD, balanced_blocks, discounts_for
+from ulr.kernels.order import ranks_of
 from ulr.pair_arrays import PairArrays
 
 UNITS = 2.0**20
@@ -30,10 +30,23 @@ def _softplus(x: float) -> float:
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
+@njit(cache=True, nogil=True)
+def _exponents(s: np.ndarray, n: int, sigma: float, z: np.ndarray, e: np.ndarray) -> bool:
+    """z = sigma (f - max f) and e = exp(z); whether no two of them are too far apart for that."""
+    best = worst = s[0]
+    for d in range(n):
+        best, worst = max(best, s[d]), min(worst, s[d])
+    near = sigma * (best - worst) < SPREAD
+    for d in range(n):
+        z[d] = sigma * (s[d] - best)
+        e[d] = math.exp(z[d])
+    return near
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _one_group(
     start: int, end: int, i: np.ndarray, j: np.ndarray, n_ij: np.ndarray, n_ji: np.ndarray,
-    sigma: float, ndcg: bool, truncation: int, s: np.ndarray, rank: np.ndarray,
+    near: bool, ndcg: bool, truncation: int, z: np.ndarray, e: np.ndarray, rank: np.ndarray,
     discounts: np.ndarray, bins: np.ndarray, t_plus: np.ndarray, t_minus: np.ndarray,
     sums: np.ndarray,
 ) -> None:  # fmt: skip
@@ -43,14 +56,16 @@ def _one_group(
         if ndcg and rank[a] >= truncation and rank[b] >= truncation:
             continue
         d = abs(discounts[rank[a]] - discounts[rank[b]]) if ndcg else 1.0
-        apart = sigma * (s[a] - s[b])
         k, v = bins[a], bins[b]
+        # log(1 + exp(z_b - z_a)), by one logarithm; the reverse is larger by z_a - z_b.
+        cost = math.log(e[a] + e[b]) - z[a] if near else _softplus(z[b] - z[a])
         if n_ij[p] != 0:
-            loss = n_ij[p] * d * _softplus(-apart)
+            loss = n_ij[p] * d * cost
             sums[0, k] += loss / t_minus[v]
             sums[1, v] += loss / t_plus[k]
         if n_ji[p] != 0:
-            loss = n_ji[p] * d * _softplus(apart)
+            back = cost + (z[a] - z[b]) if near else _softplus(z[a] - z[b])
+            loss = n_ji[p] * d * back
             sums[0, v] += loss / t_minus[k]
             sums[1, k] += loss / t_plus[v]
 
@@ -66,7 +81,8 @@ def _all_groups(
     last = t_plus.size - 1
     longest = discounts.size
     for block in prange(blocks.size - 1):
-        s, order = np.empty(longest), np.empty((4, longest), np.int32)
+        scratch, order = np.empty((3, longest)), np.empty((4, longest), np.int32)
+        s, z, e = scratch[0], scratch[1], scratch[2]
         rank, bins = order[2], order[3]
         sums = np.empty((2, t_plus.size))
         for q in range(blocks[block], blocks[block + 1]):
@@ -76,11 +92,10 @@ def _all_groups(
                 for d in range(n):
                     s[d] = scores[query_rows[q] + doc_row[lo + d]]
                     bins[d] = min(position[lo + d] - 1, last)
-                rank_descending(s, n, order[0], order[1])
-                for r in range(n):
-                    rank[order[0, r]] = r
-                _one_group(group_pairs[group], group_pairs[group + 1], i, j, n_ij, n_ji, sigma,
-                           ndcg, truncation, s, rank, discounts, bins, t_plus, t_minus,
+                ranks_of(s, n, order[0], order[1], rank)
+                near = _exponents(s, n, sigma, z, e)
+                _one_group(group_pairs[group], group_pairs[group + 1], i, j, n_ij, n_ji, near,
+                           ndcg, truncation, z, e, rank, discounts, bins, t_plus, t_minus,
                            sums)  # fmt: skip
             for side in range(2):
                 for k in range(t_plus.size):

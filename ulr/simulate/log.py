@@ -53,17 +53,21 @@ class PageFile:
     pages: int
 
 
+def already_written(settings: Simulate) -> dict[str, int] | None:
+    """What was written by the same settings to the same place, if it is there and whole."""
+    record = Storage(settings.path).read_json(RECORD)
+    return record["wrote"] if record and record["settings"] == _matters(settings) else None
+
+
 def simulate_log(spark: SparkSession, settings: Simulate) -> dict[str, int]:
     """Write features/, truth/ and log/dt=DATE/ under `settings.path`; return what was written.
 
     What is there already is kept if its settings are the same, and else replaced in one move.
     """
+    if wrote := already_written(settings):
+        return wrote
     target = Storage(settings.path)
-    record = target.read_json(RECORD)
-    wanted = settings.model_dump(mode="json", exclude={"path"})
-    if record and record["settings"] == wanted:
-        return record["wrote"]
-    if record is None and not target.is_empty():
+    if not target.exists(RECORD) and not target.is_empty():
         raise UserError(
             f"simulate.path = {settings.path!r} exists and is not a simulation; name another folder"
         )
@@ -71,10 +75,10 @@ def simulate_log(spark: SparkSession, settings: Simulate) -> dict[str, int]:
         not target.is_local
     ):  # no rename of folders there: the record, written last, says it is whole
         target.delete(RECORD)
-        return _write_all(spark, settings, wanted)
+        return _write_all(spark, settings)
     aside = f"{target.root}.{uuid.uuid4().hex[:8]}"
     try:
-        wrote = _write_all(spark, settings.model_copy(update={"path": aside}), wanted)
+        wrote = _write_all(spark, settings.model_copy(update={"path": aside}))
         target.delete()
         target.fs.move(Storage(aside).root, target.root)
     finally:
@@ -82,7 +86,7 @@ def simulate_log(spark: SparkSession, settings: Simulate) -> dict[str, int]:
     return wrote
 
 
-def _write_all(spark: SparkSession, settings: Simulate, wanted: dict[str, Any]) -> dict[str, int]:
+def _write_all(spark: SparkSession, settings: Simulate) -> dict[str, int]:
     world = _world(settings)
     catalogue = _write_features(spark, settings, world)
     write_truth(settings, catalogue)
@@ -99,8 +103,12 @@ def _write_all(spark: SparkSession, settings: Simulate, wanted: dict[str, Any]) 
         "queries": len(catalogue.names.queries),
         "documents": len(catalogue.names.documents),
     }
-    Storage(settings.path).write_json({"settings": wanted, "wrote": wrote}, RECORD)
+    Storage(settings.path).write_json({"settings": _matters(settings), "wrote": wrote}, RECORD)
     return wrote
+
+
+def _matters(settings: Simulate) -> dict[str, Any]:
+    return settings.model_dump(mode="json", exclude={"path"})
 
 
 def page_files(settings: Simulate) -> list[PageFile]:

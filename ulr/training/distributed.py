@@ -72,7 +72,7 @@ def train_on_spark(
     hear: told of every round while it runs. on_round: see `Job`.
     """
     cut_of(plan.stop_on)
-    learner = split_parameters(plan.lightgbm, plan.metric)
+    learner = split_parameters(plan.lightgbm, plan.metric, plan.repair)
     check_slots(spark, fleet.num_workers)
     with refusals_told():
         census, stops = _with_validation(take_census(spark, source), plan)

@@ -28,6 +28,7 @@ class TrainPlan:
     rounds: int
     lightgbm: Mapping[str, Any]
     metric: str = "ndcg"
+    repair: bool = True
     validation_share: float = 0.0
     stop_on: str = "pair_loss"
     patience: int = 0
@@ -58,6 +59,7 @@ def train_plan(
         rounds=plan.rounds,
         lightgbm=plan.lightgbm,
         metric=plan.metric,
+        repair=plan.repair,
         biases=learned,
         validation=split_queries(data, aside) if stops else None,
         stop_on=plan.stop_on,

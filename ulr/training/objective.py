@@ -23,17 +23,33 @@ GRID = 2.0**-20
 
 @dataclass(frozen=True)
 class LambdaOptions:
-    """LightGBM's names and meanings; metric: ndcg (lambdas) or ranknet (D = 1)."""
+    """LightGBM's names and meanings, then ours: metric is ndcg (lambdas) or ranknet (D = 1)."""
 
     sigmoid: float = 1.0
     lambdarank_truncation_level: int = 30
     lambdarank_norm: bool = False
     metric: str = "ndcg"
+    repair: bool = True
 
 
 def alone(totals: np.ndarray) -> np.ndarray:
     """One process: the sum over workers is one's own."""
     return totals
+
+
+def repaired(pairs: PairArrays) -> PairArrays:
+    """Raise both weights of a pair by the same amount until neither is negative.
+
+    A both-clicked pair weighs a_i - a_ij < 0 under `joint`. Over many sessions these cancel what
+    they must, but few sessions can leave u_ij < 0, though the r_i (1 - r_j) it estimates is not:
+    the pair's loss then has no minimum and boosting follows it without end. Only u_ij - u_ji says
+    which document is better, and the amount keeps it; it is free of a_ij, and unbiased.
+    The table keeps the weights as they are, and so does validation: its loss stays unbiased.
+    """
+    short = -np.minimum(np.minimum(pairs.u_ij, pairs.u_ji), 0)
+    if not short.any():
+        return pairs
+    return pairs.with_weights(pairs.u_ij + short, pairs.u_ji + short)
 
 
 class PairObjective:
@@ -46,13 +62,12 @@ class PairObjective:
         biases: Biases | None = None,
         reduce: Reduce = alone,
     ) -> None:
-        self.pairs = pairs
+        self.pairs = pairs = repaired(pairs) if options.repair else pairs
         self.options = options
         self.biases = biases
         self.reduce = reduce
         self.gradients = np.zeros(pairs.rows, np.float32)
         self.hessians = np.zeros(pairs.rows, np.float32)
-        self._scale = 1.0
         self._weighted = pairs
         if biases is not None:
             self._weighted = pairs.with_weights(

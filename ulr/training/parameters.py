@@ -70,7 +70,7 @@ class Learner:
         return settings
 
 
-def split_parameters(lightgbm: Mapping[str, Any], metric: str) -> Learner:
+def split_parameters(lightgbm: Mapping[str, Any], metric: str, repair: bool = True) -> Learner:
     """LightGBM's own parameters, the ones that our objective reads, and the bags that we draw."""
     given = _by_main_name(lightgbm)
     for name in (*NOT_OURS, *NETWORK):
@@ -98,7 +98,7 @@ def split_parameters(lightgbm: Mapping[str, Any], metric: str) -> Learner:
     if int(rest.get("min_data_in_leaf", 20)) <= 1:
         rest["min_data_in_leaf"] = 0  # leaves are bounded by Hessian, not by an estimate of rows
     fixed = {"verbose": -1, **rest, "objective": "none", "feature_pre_filter": False}
-    return Learner(fixed, LambdaOptions(**ours, metric=metric), bag)
+    return Learner(fixed, LambdaOptions(**ours, metric=metric, repair=repair), bag)
 
 
 def _by_main_name(lightgbm: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ Knows the mesh and Arrow tables, but nothing of Spark: a test runs it on threads
 from __future__ import annotations
 
 import json
-import resource
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from ulr.training.biases import Biases
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.crew import Member, train_crew
 from ulr.training.dataset import read_pairs
+from ulr.training.memory import forget_peak, peak_bytes, resident_bytes
 from ulr.training.mesh import Mesh
 from ulr.training.partition import Bins, ShardBuilder
 from ulr.training.state import TrainState, state_from_json
@@ -62,6 +62,7 @@ class Report:
     network_calls: int = 0
     network_bytes: int = 0
     peak_bytes: int = 0
+    grown_bytes: int = 0  # from the first row to the peak
 
 
 def train_part(
@@ -72,7 +73,8 @@ def train_part(
     report = Report(mesh.rank, 0, 0, resumed_at=state.rounds)
     if state.finished:
         return state, report
-    start = time.monotonic()
+    forget_peak()
+    start, before = time.monotonic(), resident_bytes()
     members = take_rows(tables, job, mesh, state.model)
     mesh.allgather(b"ready")  # nobody's clock starts before all have their rows
     begun, waited = time.monotonic(), mesh.seconds
@@ -84,7 +86,8 @@ def train_part(
     report.pairs = sum(member.train.data.pairs.pairs for member in members)
     report.seconds = {name: round(value, 6) for name, value in seconds.items()}
     report.network_calls, report.network_bytes = mesh.calls, mesh.bytes
-    report.peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    report.peak_bytes = peak_bytes()
+    report.grown_bytes = max(report.peak_bytes - before, 0)
     return state, report
 
 

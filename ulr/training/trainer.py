@@ -62,6 +62,7 @@ def train_ranker(
     rounds: int,
     lightgbm: Mapping[str, Any],
     metric: str = "ndcg",
+    repair: bool = True,
     biases: Biases | None = None,
     validation: RankingData | None = None,
     stop_on: str = "pair_loss",
@@ -74,7 +75,7 @@ def train_ranker(
     after_round: told the round's number and its validation value, if there is one.
     """
     cut_of(stop_on)
-    learner = split_parameters(lightgbm, metric)
+    learner = split_parameters(lightgbm, metric, repair)
     stops = validation is not None and patience > 0
     if stops:
         _refuse_other_width(data, validation)

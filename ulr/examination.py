@@ -1,4 +1,8 @@
-"""Propensities from a file of segment, k, l, psi, alpha, beta: one set per segment, one pooled."""
+"""Propensities for the pairs stage: those of the warehouse, or of a file that a user gives.
+
+Both are rows of segment, k, l, psi (theta where k = l), alpha, beta, with one set per segment and
+one pooled. A curve ends before the first position that was refused.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,53 @@ import pyarrow.parquet as pq
 
 from ulr.errors import UserError
 from ulr.storage import open_filesystem
+from ulr.warehouse import Warehouse
 from ulr.weights import Propensities
 
 COLUMNS = ("segment", "k", "l", "psi")
+WAREHOUSE = "warehouse"
+
+Known = tuple[Propensities, dict[str, Propensities]]
+
+
+def known_propensities(source: str, warehouse: Warehouse) -> Known:
+    """Pooled propensities and each segment's, from the warehouse's tables or from a file."""
+    return read_published(warehouse) if source == WAREHOUSE else read_examination(source)
+
+
+def read_published(warehouse: Warehouse) -> Known:
+    """What `ulr propensities` published last."""
+    theta, psi = (
+        pa.concat_tables(pq.read_table(f, filesystem=warehouse.storage.fs) for f in files)
+        for files in (warehouse.files("propensities"), warehouse.files("joint_propensities"))
+    )
+    pooled = _published_set(theta, psi, None)
+    if pooled is None:
+        raise UserError("propensities: position 1 was refused; see `ulr propensities` for why")
+    names = [s for s in pc.unique(theta["segment"]).to_pylist() if s is not None]
+    sets = {name: _published_set(theta, psi, name) for name in names}
+    # A segment that is not known as deep as all traffic together is treated like all traffic.
+    deep = {n: s.cut(pooled.theta.size) for n, s in sets.items() if s and s.depth >= pooled.depth}
+    return pooled, deep
+
+
+def _published_set(theta: pa.Table, psi: pa.Table, segment: str | None) -> Propensities | None:
+    rows, pairs = (
+        t.filter(pc.is_null(t["segment"]) if segment is None else pc.equal(t["segment"], segment))
+        for t in (theta, psi)
+    )
+    rows = rows.sort_by("position")
+    curve, alpha, beta = (rows[n].to_numpy().astype(float) for n in ("theta", "alpha", "beta"))
+    refused = np.flatnonzero(np.isnan(curve))
+    depth = int(refused[0]) if refused.size else curve.size
+    if depth == 0:
+        return None
+    matrix = np.full((curve.size, curve.size), np.nan)
+    np.fill_diagonal(matrix, curve)
+    k, v = (pairs[name].to_numpy() - 1 for name in ("k", "l"))
+    matrix[k, v] = matrix[v, k] = pairs["psi"].to_numpy()
+    trust = None if np.isnan(alpha[:depth]).any() or np.isnan(beta[:depth]).any() else (alpha, beta)
+    return Propensities(curve, matrix, *(trust or (None, None))).cut(depth)
 
 
 def read_examination(url: str) -> tuple[Propensities, dict[str, Propensities]]:

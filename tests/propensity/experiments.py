@@ -1,0 +1,130 @@
+"""Swap experiments with known truth, drawn as counts: exact pattern probabilities, then one
+multinomial an arm, so that hundreds of logs cost seconds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ulr.buckets import parse_bucket, permutation
+from ulr.propensity.arms import WHOLE, Arm, BucketArms, SwapCounts
+from ulr.simulate.browsing import Continuous, Independent, RowSkipping
+from ulr.simulate.clicks import ClickModel, relevance_of
+
+
+def queries(rng, count: int, positions: int) -> np.ndarray:
+    """Relevance of ranked documents, better ones higher on the whole; noise 0.1."""
+    labels = rng.integers(0, 5, (count, positions))
+    labels = np.where(rng.random(labels.shape) < 0.5, -np.sort(-labels, axis=1), labels)
+    return relevance_of(labels, 4, 0.1)
+
+
+def click_model(browsing, positions: int, *, positive=1.0, negative=0.0) -> ClickModel:
+    return ClickModel(browsing, np.full(positions, positive), np.broadcast_to(negative, positions))
+
+
+def pattern_bits(positions: int) -> np.ndarray:
+    return (np.arange(2**positions)[:, None] >> np.arange(positions)) & 1
+
+
+def examination_patterns(browsing, positions: int):
+    """Every set of positions that a user may examine, with its probability."""
+    if isinstance(browsing, Independent):
+        bits = pattern_bits(positions)
+        theta = browsing.theta[:positions]
+        return bits, np.prod(np.where(bits, theta, 1 - theta), axis=1)
+    if isinstance(browsing, Continuous):
+        bits = np.tril(np.ones((positions + 1, positions), int), -1)
+        ends = np.concatenate([[1], browsing.theta[:positions], [0]])
+        return bits, ends[:-1] - ends[1:]
+    assert isinstance(browsing, RowSkipping)
+    found: dict[tuple, float] = {}
+    _walk(browsing, 0, (), 1.0, positions, found)
+    return np.array(list(found)), np.array(list(found.values()))
+
+
+def _walk(browsing, at, so_far, chance, positions, found):  # noqa: PLR0917
+    if at >= positions:
+        found[so_far] = found.get(so_far, 0) + chance
+        return
+    width = min(browsing.width, positions - at)
+    _walk(browsing, at + width, so_far + (0,) * width, chance * browsing.gamma, positions, found)
+    stay = chance * (1 - browsing.gamma)
+    for seen in range(1, width + 1):
+        row = (1,) * seen + (0,) * (width - seen)
+        go_on = browsing.go_on[at + seen - 1]
+        rest = (0,) * (positions - at - width)
+        key = so_far + row + rest
+        found[key] = found.get(key, 0) + stay * (1 - go_on)
+        stay *= go_on
+    _walk(browsing, at + width, so_far + (1,) * width, stay, positions, found)
+
+
+def pattern_probabilities(model: ClickModel, relevance: np.ndarray) -> np.ndarray:
+    """P(click pattern), queries equally likely. relevance: queries x positions."""
+    positions = relevance.shape[1]
+    attraction = model.negative + (model.positive - model.negative) * relevance
+    if isinstance(model.browsing, Independent):
+        return _products(attraction * model.browsing.theta[:positions]).mean(axis=0)
+    total = np.zeros(2**positions)
+    examined, chance = examination_patterns(model.browsing, positions)
+    for e, p in zip(examined, chance, strict=True):
+        total += p * _products(attraction * e).mean(axis=0)
+    return total
+
+
+def _products(click: np.ndarray) -> np.ndarray:
+    """Pattern probabilities of independent clicks, one row per query."""
+    out = np.ones((len(click), 1))
+    for k in range(click.shape[1]):
+        c = click[:, k, None]
+        out = np.hstack([out * (1 - c), out * c])
+    return out
+
+
+class SwapLab:
+    """Buckets with exact pattern probabilities, ready to be drawn many times."""
+
+    def __init__(self, model: ClickModel, relevance: np.ndarray, buckets: list[str]):
+        self.positions = relevance.shape[1]
+        self.bits = pattern_bits(self.positions)
+        self.arms = {}
+        for name in buckets:
+            order = permutation(parse_bucket(name), self.positions)
+            kept = pattern_probabilities(model, relevance)
+            self.arms[name] = (kept, pattern_probabilities(model, relevance[:, order]))
+        psi, alpha, beta = model.truth(relevance, np.full(len(relevance), 1 / len(relevance)))
+        self.theta = np.diag(psi) / psi[0, 0]
+        self.psi = psi * (self.theta[1] / psi[0, 1])
+        self.alpha, self.beta = alpha, beta
+
+    def draw(self, rng, pages: int) -> SwapCounts:
+        """An experiment of `pages` pages spread evenly over the buckets."""
+        buckets = {}
+        for name, (kept, swapped) in self.arms.items():
+            bucket = parse_bucket(name)
+            size = pages // len(self.arms)
+            half = rng.binomial(size, 0.5)
+            buckets[name] = BucketArms(
+                bucket,
+                self.arm(rng.multinomial(size - half, kept), bucket),
+                self.arm(rng.multinomial(half, swapped), bucket),
+            )
+        return SwapCounts(self.positions, buckets)
+
+    def arm(self, counts: np.ndarray, bucket) -> Arm:
+        conditions = {p: self.bits[:, p - 1] for p in bucket.positions}
+        conditions[WHOLE] = np.prod([*conditions.values()], axis=0)
+        given = {name: self.together(counts * held) for name, held in conditions.items()}
+        return Arm(int(counts.sum()), self.together(counts), given)
+
+    def together(self, counts: np.ndarray) -> np.ndarray:
+        return self.bits.T @ (counts[:, None] * self.bits)
+
+
+def single_buckets(positions: int) -> list[str]:
+    return [f"1:{k}" for k in range(2, positions + 1)]
+
+
+def pair_buckets(positions: int) -> list[str]:
+    last = positions
+    return [f"1,2:{k},{v}" for k in range(1, last) for v in range(k + 1, last + 1) if v > 2]

@@ -1,0 +1,116 @@
+"""Plain loops over single sessions: slow, obvious, and what the fast code is held to.
+
+A session is a list of 0/1 clicks in displayed order.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def arm_counts(sessions, positions, conditions=()):
+    """Co-click matrices: of all sessions, and of those that clicked all of each condition."""
+    matrices = []
+    for condition in [(), *conditions]:
+        together = [[0] * positions for _ in range(positions)]
+        for clicks in sessions:
+            if all(clicks[p - 1] for p in condition):
+                for a in range(min(positions, len(clicks))):
+                    for b in range(min(positions, len(clicks))):
+                        together[a][b] += clicks[a] * clicks[b]
+        matrices.append(together)
+    return matrices
+
+
+def pooled_swap_ratio(kept, swapped, a, b):
+    """theta(b) / theta(a) from a bucket a:b, both documents, both arms."""
+    at_b = sum(s[b - 1] for s in kept) / len(kept) + sum(s[b - 1] for s in swapped) / len(swapped)
+    at_a = sum(s[a - 1] for s in kept) / len(kept) + sum(s[a - 1] for s in swapped) / len(swapped)
+    return at_b / at_a
+
+
+def one_document_swap_ratio(kept, swapped, a, b):
+    """theta(b) / theta(a) from the document ranked at b alone."""
+    at_b = sum(s[b - 1] for s in kept) / len(kept)
+    at_a = sum(s[a - 1] for s in swapped) / len(swapped)
+    return at_b / at_a
+
+
+def pooled_log_variance(kept, swapped, a, b):
+    """Variance of the pooled log ratio: that of each session's own share in it."""
+    rate = [
+        sum(s[p - 1] for s in kept) / len(kept) + sum(s[p - 1] for s in swapped) / len(swapped)
+        for p in (a, b)
+    ]
+    total = 0.0
+    for arm in (kept, swapped):
+        shares = [s[b - 1] / rate[1] - s[a - 1] / rate[0] for s in arm]
+        mean = sum(shares) / len(arm)
+        total += sum((x - mean) ** 2 for x in shares) / len(arm) ** 2
+    return total
+
+
+def joint_swap_ratio(kept, swapped, deep, top):
+    """psi(deep) / psi(top) from a bucket top:deep with no position in common."""
+    rates = []
+    for p, q in (deep, top):
+        rates.append(
+            sum(s[p - 1] * s[q - 1] for s in kept) / len(kept)
+            + sum(s[p - 1] * s[q - 1] for s in swapped) / len(swapped)
+        )
+    return rates[0] / rates[1]
+
+
+def harvest_pairs(seen, weight):
+    """(k, l) -> [weighted clicks at k, weight] over documents seen at both.
+
+    seen: document -> {position: (clicks, impressions)}.
+    """
+    table = {}
+    for where in seen.values():
+        for k, (clicks, n) in where.items():
+            for v, (_, m) in where.items():
+                if k != v:
+                    w = n * m / (n + m) if weight == "pooled" else 1.0
+                    entry = table.setdefault((k, v), [0.0, 0.0])
+                    entry[0] += w * clicks / n
+                    entry[1] += w
+    return table
+
+
+def em_step(theta, relevance, rows):
+    """One round of EM. rows: (document, position, clicks, impressions)."""
+    examined = [[0.0, 0.0] for _ in theta]
+    relevant = [[0.0, 0.0] for _ in relevance]
+    for document, position, clicks, impressions in rows:
+        t, r = theta[position - 1], relevance[document]
+        unclicked = impressions - clicks
+        examined[position - 1][0] += clicks + unclicked * t * (1 - r) / (1 - t * r)
+        examined[position - 1][1] += impressions
+        relevant[document][0] += clicks + unclicked * r * (1 - t) / (1 - t * r)
+        relevant[document][1] += impressions
+    return [a / b for a, b in examined], [a / b for a, b in relevant]
+
+
+def row_skipping_psi(gamma, go_on, width, k, v):
+    """P(positions k and v both examined), by following every way a user may take."""
+    total = 0.0
+    stack = [(0, 1.0, False, frozenset())]
+    while stack:
+        at, chance, in_row, seen = stack.pop()
+        if at >= max(k, v):
+            total += chance * (k in seen and v in seen)
+        elif at % width == 0 and not in_row:
+            stack.append((at + width, chance * gamma, False, seen))
+            stack.append((at, chance * (1 - gamma), True, seen))
+        else:
+            now = seen | {at + 1}
+            total += chance * (1 - go_on[at]) * (k in now and v in now)
+            stays = (at + 1) % width != 0
+            stack.append((at + 1, chance * go_on[at], stays, now))
+    return total
+
+
+def log_sum(values):
+    """The product by way of logs."""
+    return math.exp(sum(math.log(v) for v in values))

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.propensity.experiments import SwapLab, click_model, queries, single_buckets
+from tests.propensity.test_swaps import BROWSING, POSITIONS, arms_of, draw, lab_of
+from ulr.propensity import diagnostics
+from ulr.propensity.arms import BucketArms, SwapCounts
+from ulr.propensity.combined import combined_curve
+from ulr.propensity.curve import monotone
+from ulr.propensity.given import given_curve, theta_of_json
+from ulr.propensity.segments import fall_back
+from ulr.simulate.browsing import Independent
+
+ALARM = 0.01
+
+
+def verdicts(findings):
+    return {f.verdict for f in findings}
+
+
+def test_unlinked_positions_are_refused_with_a_bucket_that_would_link_them():
+    rng = np.random.default_rng(0)
+    arms = {
+        name: arms_of(name, draw(rng, 400, [0.5] * 4), draw(rng, 400, [0.5] * 4))
+        for name in ("1:2", "3:4")
+    }
+    curve = combined_curve(SwapCounts(4, arms), min_clicks=10)
+    (finding,) = diagnostics.component_findings(curve)
+    assert finding.verdict == "refused"
+    assert "{1, 2}" in finding.words
+    assert "{3, 4}" in finding.words
+    assert "1:3" in finding.words
+
+
+def test_a_clean_experiment_raises_no_alarm_and_a_lopsided_one_does():
+    lab = lab_of(BROWSING["continuous"], single_buckets(POSITIONS))
+    counts = lab.draw(np.random.default_rng(1), 500_000)
+    assert verdicts(diagnostics.sample_ratio_findings(counts, ALARM)) == {"ok"}
+    assert verdicts(diagnostics.untouched_findings(counts, ALARM)) == {"ok"}
+    curve = combined_curve(counts, min_clicks=100)
+    assert verdicts(diagnostics.agreement_findings(curve, ALARM)) <= {"ok"}
+    arms = counts.buckets["1:3"]
+    lopsided = BucketArms(arms.bucket, arms.kept + arms.kept, arms.swapped)
+    changed = replace(counts, buckets=counts.buckets | {"1:3": lopsided})
+    bad = [
+        f for f in diagnostics.sample_ratio_findings(changed, ALARM) if f.verdict == "warning"
+    ]  # fmt: skip
+    assert [f.subject for f in bad] == ["1:3"]
+
+
+def test_swapped_pages_with_other_users_show_at_the_untouched_positions():
+    rng = np.random.default_rng(2)
+    arms = arms_of("1:2", draw(rng, 4000, [0.5, 0.4, 0.3]), draw(rng, 4000, [0.5, 0.4, 0.36]))
+    (finding,) = diagnostics.untouched_findings(SwapCounts(3, {"1:2": arms}), ALARM)
+    assert finding.verdict == "warning"
+    assert finding.words.endswith("most different: 3")
+
+
+def test_untouched_test_is_calibrated():
+    lab = lab_of(BROWSING["independent"], single_buckets(POSITIONS))
+    rng = np.random.default_rng(3)
+    p = [
+        f.p_value
+        for _ in range(20)
+        for f in diagnostics.untouched_findings(lab.draw(rng, 200_000), ALARM)
+    ]
+    assert np.mean(np.array(p) < 0.2) == pytest.approx(0.2, abs=0.08)
+
+
+def test_drift_is_seen_between_two_curves_and_not_within_one():
+    rng = np.random.default_rng(4)
+    curves = []
+    for eta in (1.0, 1.0, 1.3):
+        model = click_model(Independent(np.arange(1, 7) ** -eta), 6)
+        lab = SwapLab(model, queries(np.random.default_rng(5), 8, 6), single_buckets(6))
+        curves.append(combined_curve(lab.draw(rng, 300_000), min_clicks=50))
+    assert verdicts(diagnostics.drift_findings(curves[0], curves[1], ALARM)) == {"ok"}
+    assert verdicts(diagnostics.drift_findings(curves[0], curves[2], ALARM)) == {"warning"}
+
+
+def test_a_thin_segment_takes_the_pooled_value_and_says_so():
+    lab = lab_of(BROWSING["independent"], single_buckets(POSITIONS))
+    rng = np.random.default_rng(6)
+    pooled = combined_curve(lab.draw(rng, 2_000_000), min_clicks=100)
+    thin = combined_curve(lab.draw(rng, 3_000), min_clicks=100)
+    assert "refused" in thin.source
+    curve = fall_back(thin, pooled)
+    for i, source in enumerate(thin.source):
+        if source == "refused":
+            assert curve.source[i] == "pooled"
+            assert curve.theta[i] == pooled.theta[i]
+            assert thin.note[i] in curve.note[i]
+        else:
+            assert curve.theta[i] == thin.theta[i]
+
+
+def test_monotone_smoothing_pools_what_rises_by_its_weights():
+    curve = given_curve([1.0, 0.4, 0.5, 0.2])
+    curve = replace(curve, covariance=np.diag([0.0, 0.01, 0.01, 0.01]))
+    smooth = monotone(curve)
+    level = np.sqrt(0.4 * 0.5)  # the mean on the log scale
+    np.testing.assert_allclose(smooth.theta, [1.0, level, level, 0.2])
+    assert smooth.note[1] == "smoothed from 0.4000"
+
+
+def test_given_curves_are_taken_as_they_are_or_refused():
+    assert given_curve([1, 0.5]).source == ["given", "given"]
+    assert theta_of_json({"theta": [1, 0.5]}, "x.json") == [1.0, 0.5]
+    for bad in ([], [1, 0], [1, 1.5]):
+        with pytest.raises(ValueError, match=r"propensities\.given"):
+            given_curve(bad)
+    with pytest.raises(ValueError, match=r"x.json"):
+        theta_of_json({"theta": "a"}, "x.json")

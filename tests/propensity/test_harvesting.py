@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.propensity import loops
+from ulr.propensity.harvesting import all_pairs, harvested_curve
+from ulr.schema import harvest_schema
+
+POSITIONS = 6
+THETA = np.arange(1, POSITIONS + 1) ** -0.8
+
+
+def simulate(rng, documents, theta, *, reach=2, shows=30):
+    """Documents that were shown at a few neighbouring positions each."""
+    seen = {}
+    for d in range(documents):
+        start = rng.integers(1, len(theta) - reach + 2)
+        relevance = rng.uniform(0.1, 0.9)
+        seen[f"q{d % 97}", d] = {
+            int(k): (int(rng.binomial(n, theta[k - 1] * relevance)), int(n))
+            for k, n in zip(range(start, start + reach), rng.integers(1, shows, reach), strict=True)
+        }
+    return seen
+
+
+def table_of(seen, *, weight="pooled", blocks=16):
+    rows = []
+    for block in range(blocks):
+        part = {k: w for k, w in seen.items() if hash(k[1]) % blocks == block}
+        for (k, v), (clicks, impressions) in loops.harvest_pairs(part, weight).items():
+            row = {"segment": None, "block": block, "k": k, "l": v, "clicks": clicks}
+            rows.append(row | {"impressions": impressions, "documents": len(part)})
+    return pa.Table.from_pylist(rows, schema=harvest_schema)
+
+
+@pytest.mark.parametrize("form", ["all_pairs", "adjacent", "pivot"])
+@pytest.mark.parametrize("weight", ["pooled", "document"])
+def test_every_form_recovers_a_known_curve(form, weight):
+    seen = simulate(np.random.default_rng(1), 6000, THETA, reach=POSITIONS)
+    table = table_of(seen, weight=weight)
+    curve = harvested_curve(table, POSITIONS, form=form, min_clicks=50)
+    np.testing.assert_allclose(curve.theta, THETA / THETA[0], rtol=0.06)
+
+
+def test_all_pairs_reads_shares_that_fit_exactly_back():
+    theta = THETA / THETA[0]
+    relevance = np.arange(1.0, 37.0).reshape(6, 6)
+    clicks = theta[:, None] * (relevance + relevance.T)
+    np.fill_diagonal(clicks, 0)
+    np.testing.assert_allclose(all_pairs(clicks), theta, rtol=1e-6)
+
+
+def test_weight_by_impressions_has_less_variance_than_one_document_one_vote():
+    errors = {"pooled": [], "document": []}
+    for seed in range(12):
+        seen = simulate(np.random.default_rng(seed), 800, THETA, reach=3, shows=100)
+        for weight, found in errors.items():
+            table = table_of(seen, weight=weight, blocks=4)
+            curve = harvested_curve(table, POSITIONS, form="all_pairs", min_clicks=10)
+            found.append(np.log(curve.theta[1:] / THETA[1:]))
+    assert np.mean(np.square(errors["pooled"])) < np.mean(np.square(errors["document"]))
+
+
+def test_jackknife_errors_are_those_of_repeated_logs():
+    values, errors = [], []
+    for seed in range(40):
+        table = table_of(simulate(np.random.default_rng(seed), 500, THETA, reach=3))
+        curve = harvested_curve(table, POSITIONS, form="all_pairs", min_clicks=10)
+        values.append(curve.theta[1:])
+        errors.append(curve.standard_error[1:])
+    ratio = np.mean(errors, axis=0) / np.std(values, axis=0)
+    assert 0.7 < ratio.mean() < 1.4
+
+
+def test_positions_without_common_documents_are_refused_by_naming_both_components():
+    rng = np.random.default_rng(2)
+    seen = simulate(rng, 400, THETA[:2])
+    deep = simulate(rng, 400, THETA[2:4])
+    seen |= {("q", 1000 + i): {k + 2: v for k, v in w.items()} for i, w in enumerate(deep.values())}
+    curve = harvested_curve(table_of(seen), 4, form="all_pairs", min_clicks=10)
+    assert curve.source == ["measured", "measured", "refused", "refused"]
+    assert curve.note[2] == "nothing links {3, 4} with {1, 2}"

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from tests.propensity import loops
+from tests.propensity.experiments import SwapLab, click_model, pair_buckets, queries, single_buckets
+from tests.propensity.test_swaps import BROWSING, POSITIONS, arms_of, draw, lab_of
+from ulr.propensity.arms import SwapCounts
+from ulr.propensity.browsing import fit_browsing, row_skipping_psi
+from ulr.propensity.combined import combined_curve
+from ulr.propensity.joint import frechet, joint_estimates, measure_pairs
+from ulr.simulate.browsing import RowSkipping
+
+CHOSEN = {
+    "independent": "independent",
+    "continuous": "continuous",
+    "row skipping": "row_skipping",
+}
+
+
+def estimate(counts, *, min_coclicks=400, joint="all_swaps", browsing="auto"):
+    curve = combined_curve(counts, min_clicks=100)
+    fit, fits = fit_browsing(browsing, curve.theta, counts, width=2)
+    solution = measure_pairs(counts, min_coclicks=min_coclicks, joint=joint)
+    return joint_estimates(curve, solution, fit), fit, fits
+
+
+def relative_error(rows, psi):
+    return np.sqrt(np.mean([(r.psi / psi[r.k - 1, r.l - 1] - 1) ** 2 for r in rows]))
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4])
+def test_row_skipping_equals_following_every_path(width):
+    rng = np.random.default_rng(width)
+    go_on = rng.uniform(0.5, 1, 7)
+    psi = row_skipping_psi(0.3, go_on, width)
+    for k in range(1, 8):
+        for v in range(k, 8):
+            expected = loops.row_skipping_psi(0.3, go_on.tolist(), width, k, v)
+            assert psi[k - 1, v - 1] == pytest.approx(expected)
+            assert psi[v - 1, k - 1] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", BROWSING)
+def test_recovers_known_joint_propensities_and_the_browsing_model(name):
+    buckets = single_buckets(POSITIONS) + pair_buckets(POSITIONS)
+    lab = lab_of(BROWSING[name], buckets, negative=0.1)
+    rows, fit, fits = estimate(lab.draw(np.random.default_rng(1), 2_000_000))
+    assert fit.name == CHOSEN[name]
+    assert len(fits) == 3
+    assert len(rows) == POSITIONS * (POSITIONS - 1) // 2
+    assert relative_error(rows, lab.psi) < 0.05
+
+
+def test_single_swaps_alone_identify_every_pair():
+    lab = lab_of(BROWSING["continuous"], single_buckets(POSITIONS))
+    rows, _, _ = estimate(lab.draw(np.random.default_rng(2), 2_000_000))
+    assert {r.source for r in rows} == {"measured"}
+    assert relative_error(rows, lab.psi) < 0.05
+
+
+def test_fitted_row_skipping_finds_gamma_and_the_chances_of_going_on():
+    go_on = np.linspace(0.95, 0.7, POSITIONS)
+    lab = lab_of(RowSkipping(0.25, go_on, 2), single_buckets(POSITIONS))
+    _, fit, _ = estimate(lab.draw(np.random.default_rng(3), 2_000_000))
+    assert fit.parameters["gamma"] == pytest.approx(0.25, abs=0.02)
+    np.testing.assert_allclose(fit.parameters["go_on"], go_on[:-1], atol=0.05)
+
+
+def test_pairs_that_no_pair_swap_touched_are_filled_and_say_so():
+    buckets = [*single_buckets(POSITIONS), "1,2:3,4"]
+    lab = lab_of(BROWSING["independent"], buckets)
+    rows, fit, _ = estimate(lab.draw(np.random.default_rng(4), 400_000), joint="pair_swaps")
+    by_pair = {(r.k, r.l): r for r in rows}
+    assert by_pair[3, 4].source == by_pair[1, 2].source == "measured"
+    assert by_pair[5, 7].source == "filled"
+    assert by_pair[5, 7].note.startswith(f"from {fit.name}")
+    assert by_pair[5, 7].psi == pytest.approx(fit.psi[4, 6])
+
+
+def test_pair_swap_ratio_equals_a_loop_over_sessions():
+    rng = np.random.default_rng(5)
+    kept, swapped = draw(rng, 900, [0.6] * 4), draw(rng, 800, [0.5] * 4)
+    counts = SwapCounts(4, {"1,2:3,4": arms_of("1,2:3,4", kept, swapped)})
+    found = measure_pairs(counts, min_coclicks=1, joint="pair_swaps")
+    value = dict(zip(found.nodes, np.exp(found.log_value), strict=True))
+    expected = loops.joint_swap_ratio(kept, swapped, (3, 4), (1, 2))
+    assert value[3, 4] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("buckets", [single_buckets(6), single_buckets(6) + pair_buckets(6)])
+def test_intervals_of_psi_cover_the_truth_95_times_in_100(buckets):
+    positions = 6
+    rng = np.random.default_rng(6)
+    model = click_model(BROWSING["continuous"].__class__(np.arange(1, 7) ** -0.5), positions)
+    lab = SwapLab(model, queries(rng, 8, positions), buckets)
+    covered = []
+    for _ in range(200):
+        rows, _, _ = estimate(lab.draw(rng, 300_000), min_coclicks=30, browsing="independent")
+        for r in rows:
+            low, high = r.interval()
+            covered.append(low <= lab.psi[r.k - 1, r.l - 1] <= high)
+    assert 0.93 <= np.mean(covered) <= 0.97
+
+
+def test_projection_keeps_psi_within_the_frechet_bounds():
+    assert frechet(0.9, 0.5, 0.7) == 0.5
+    assert frechet(0.1, 0.8, 0.7) == pytest.approx(0.8 + 0.7 - 1)
+    assert frechet(0.3, 0.5, 0.4) == 0.3
+    # relative to theta(1) = 0.7, two positions of 0.56 and 0.49 overlap by 0.05 at least
+    assert frechet(0.0, 0.8, 0.7, first=0.7) == pytest.approx((0.56 + 0.49 - 1) / 0.7)
+
+
+def test_without_experiments_auto_says_that_nothing_could_be_chosen():
+    theta = np.array([1.0, 0.5, 0.25])
+    fit, fits = fit_browsing("auto", theta, None, width=2)
+    assert fits == []
+    assert "no co-clicks" in fit.note
+    for k, v in combinations(range(3), 2):
+        assert fit.psi[k, v] == theta[k] * theta[v]

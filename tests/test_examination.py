@@ -1,0 +1,101 @@
+"""Propensities read from a file."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ulr.errors import UserError
+from ulr.examination import known_propensities, read_examination
+from ulr.schema import joint_propensities_schema, propensities_schema, truth_examination_schema
+from ulr.storage import Storage
+from ulr.warehouse import Warehouse
+
+
+def stored(tmp_path, rows):
+    table = pa.Table.from_pylist(rows, schema=truth_examination_schema)
+    Storage(f"{tmp_path}").write_table(table, "examination.parquet")
+    return f"{tmp_path}/examination.parquet"
+
+
+def rows_of(segment, theta, both, affine=True):
+    rows = [
+        {"segment": segment, "k": k, "l": k, "psi": t, "alpha": t / 2 if affine else None,
+         "beta": 0.1 if affine else None}
+        for k, t in enumerate(theta, start=1)
+    ]  # fmt: skip
+    return [*rows, {"segment": segment, "k": 1, "l": 2, "psi": both, "alpha": None, "beta": None}]
+
+
+def test_theta_is_the_diagonal_and_psi_is_symmetric(tmp_path):
+    pooled, segments = read_examination(stored(tmp_path, rows_of(None, [1.0, 0.5], 0.4)))
+    assert segments == {}
+    np.testing.assert_array_equal(pooled.theta, [1.0, 0.5])
+    np.testing.assert_array_equal(pooled.psi, [[1.0, 0.4], [0.4, 0.5]])
+    np.testing.assert_array_equal(pooled.alpha, [0.5, 0.25])
+    np.testing.assert_array_equal(pooled.beta, [0.1, 0.1])
+
+
+def test_segments_without_a_pooled_curve_are_averaged(tmp_path):
+    rows = rows_of("a", [1.0, 0.5], 0.5) + rows_of("b", [1.0, 0.3], 0.1, affine=False)
+    pooled, segments = read_examination(stored(tmp_path, rows))
+    assert set(segments) == {"a", "b"}
+    assert segments["b"].alpha is None
+    assert pooled.alpha is None
+    assert pooled.theta[1] == pytest.approx((0.5 + 0.3) / 2)
+    assert pooled.psi[0, 1] == pytest.approx((0.5 + 0.1) / 2)
+
+
+def test_what_is_missing_is_named(tmp_path):
+    with pytest.raises(UserError, match="no propensities at"):
+        read_examination(f"{tmp_path}/nothing.parquet")
+    with pytest.raises(UserError, match=r"no psi for positions \(1, 2\)"):
+        read_examination(stored(tmp_path, rows_of(None, [1.0, 0.5], 0.4)[:2]))
+    with pytest.raises(UserError, match="no rows"):
+        read_examination(stored(tmp_path, []))
+
+
+def published(root, curve: dict[str | None, list[float | None]]) -> Warehouse:
+    """A warehouse whose psi is the product of its thetas, null where a theta is."""
+    theta, psi = [], []
+    for segment, values in curve.items():
+        for k, value in enumerate(values, start=1):
+            theta.append({"segment": segment, "position": k, "theta": value, "support": 9,
+                          "estimator": "e", "source": "s", "note": ""})  # fmt: skip
+            for v, other in list(enumerate(values, start=1))[k:]:
+                product = None if value is None or other is None else value * other
+                psi.append({"segment": segment, "k": k, "l": v, "psi": product, "support": 9,
+                            "browsing": "b", "source": "s", "note": ""})  # fmt: skip
+    warehouse = Warehouse(str(root))
+    for name, rows, schema in (
+        ("propensities", theta, propensities_schema),
+        ("joint_propensities", psi, joint_propensities_schema),
+    ):
+        with warehouse.writing(name, "", "x") as draft:
+            table = pa.Table.from_pylist(rows, schema=schema)
+            Storage(draft.url).write_table(table, "part-00000.parquet")
+            draft.publish("x", counts={}, inputs={}, settings={})
+    return warehouse
+
+
+def test_published_tables_are_read_segment_by_segment(tmp_path):
+    warehouse = published(tmp_path, {None: [1.0, 0.5, 0.25], "mobile": [1.0, 0.4, 0.2]})
+    pooled, segments = known_propensities("warehouse", warehouse)
+    assert pooled.theta.tolist() == [1.0, 0.5, 0.25]
+    assert pooled.psi[1, 2] == pooled.psi[2, 1] == 0.5 * 0.25
+    assert segments["mobile"].psi[0, 1] == 0.4
+    assert pooled.alpha is None
+
+
+def test_a_published_curve_ends_before_the_first_refused_position(tmp_path):
+    warehouse = published(tmp_path, {None: [1.0, 0.5, None, 0.1], "thin": [1.0, None, 0.2, 0.1]})
+    pooled, segments = known_propensities("warehouse", warehouse)
+    assert pooled.theta.tolist() == [1.0, 0.5]
+    assert pooled.psi.shape == (2, 2)
+    assert segments == {}  # known less deep than all traffic, so treated like it
+
+
+def test_a_warehouse_without_propensities_says_what_to_run(tmp_path):
+    with pytest.raises(UserError, match="run `ulr propensities` first"):
+        known_propensities("warehouse", Warehouse(str(tmp_path)))
+    with pytest.raises(UserError, match="position 1 was refused"):
+        known_propensities("warehouse", published(tmp_path, {None: [None, 0.5]}))

@@ -1,0 +1,85 @@
+"""Design a swap experiment: which buckets, days until they are precise enough, cost in clicks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from ulr.errors import UserError
+from ulr.progress import say, watched
+from ulr.propensities import plain_rates, window_dates
+from ulr.session import start_session
+from ulr.settings import Settings
+from ulr.swaps import PlannedBucket, all_pairs_of, design
+from ulr.warehouse import Warehouse
+
+EXAMPLE = "ulr plan-swaps --date 2026-01-03 --out plan.json"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The traffic to plan from, and where the plan goes."""
+    parser.add_argument("--date", required=True, help="last day of the window, or D1..D2")
+    parser.add_argument("--out", metavar="FILE", help="write the plan that `ulr.serving` reads")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> None:
+    """Count today's clicks, plan, and say what it will take."""
+    how = settings.plan_swaps
+    warehouse = Warehouse(settings.warehouse.path)
+    dates = window_dates(warehouse, args.date, settings.propensities.window_days)
+    start = partial(start_session, "plan-swaps", settings.spark)
+    with watched("plan-swaps"):
+        rates, pages = plain_rates(start, warehouse, dates, positions=how.positions)
+    theta, told = _guess(warehouse, how.positions)
+    plan = design(
+        rates,
+        theta,
+        pages_a_day=pages / len(dates),
+        share=how.share,
+        theta_error=how.theta_error,
+        psi_error=how.psi_error,
+        pairs=all_pairs_of(how.positions) if how.pairs else (),
+    )
+    if not np.isfinite(plan[0].days):
+        silent = ", ".join(b.measures for b in plan if not np.isfinite(b.pages))
+        raise UserError(f"no clicks to plan {silent} from; lower plan_swaps.positions")
+    _show(plan)
+    lost = sum(b.clicks_lost_a_day for b in plan)
+    clicks = float(np.diag(rates).sum()) * pages / len(dates)
+    say(
+        f"{plan[0].days:.1f} days at {how.share:.0%} of {pages / len(dates):,.0f} pages a day; "
+        f"about {lost:,.0f} clicks lost a day ({lost / clicks:.2%}); theta guessed from {told}"
+    )
+    if args.out:
+        buckets = [{"bucket": b.bucket, "share": b.share} for b in plan]
+        content = {"salt": how.salt, "buckets": buckets}
+        Path(args.out).write_text(json.dumps(content, indent=1) + "\n")
+
+
+def _guess(warehouse: Warehouse, positions: int) -> tuple[np.ndarray, str]:
+    """theta as last published, else 1 / k."""
+    curve = 1.0 / np.arange(1, positions + 1)
+    if warehouse.current("propensities") is None:
+        return curve, "1 / k (nothing is published yet)"
+    fs = warehouse.storage.fs
+    for file in warehouse.files("propensities"):
+        for row in pq.read_table(file, filesystem=fs).to_pylist():
+            inside = row["segment"] is None and row["position"] <= positions
+            if inside and row["theta"] is not None:
+                curve[row["position"] - 1] = row["theta"]
+    return curve, "the published propensities"
+
+
+def _show(plan: list[PlannedBucket]) -> None:
+    table = Table("bucket", "measures", "share", "pages", "days", "clicks lost a day")
+    for b in plan:
+        numbers = (f"{b.share:.4%}", f"{b.pages:,.0f}", f"{b.days:.1f}")
+        table.add_row(b.bucket, b.measures, *numbers, f"{b.clicks_lost_a_day:,.1f}")
+    Console(width=100).print(table)

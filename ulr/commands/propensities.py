@@ -1,0 +1,60 @@
+"""Estimate how likely each position, and each pair, is to be examined; publish both tables."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+from pathlib import Path
+
+from ulr.figures import curve_figure, read_truth
+from ulr.progress import say, watched
+from ulr.propensities import build_propensities, drift, window_dates
+from ulr.propensity.report import as_json, words
+from ulr.session import start_session
+from ulr.settings import Settings
+from ulr.warehouse import Warehouse
+
+EXAMPLE = "ulr propensities --date 2026-01-03 --figure theta.png"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The window, and what to show."""
+    parser.add_argument(
+        "--date", required=True, help="last day of the window, or the whole window as D1..D2"
+    )
+    parser.add_argument("--json", metavar="FILE", help="also write all that was found as JSON")
+    parser.add_argument("--figure", metavar="FILE", help="also draw the curves (png, svg, pdf)")
+    parser.add_argument(
+        "--truth", metavar="FILE", help="a simulation's examination.parquet to draw"
+    )
+    parser.add_argument("--drift", metavar="D1..D2", help="compare with this earlier window")
+    parser.add_argument("--force", action="store_true", help="also where nothing has changed")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> None:
+    """Estimate, publish, and say what can and cannot be believed."""
+    how = settings.propensities
+    warehouse = Warehouse(settings.warehouse.path)
+    dates = window_dates(warehouse, args.date, how.window_days)
+    start = partial(start_session, "propensities", settings.spark)
+    shown = bool(args.json or args.figure)
+    with watched(f"propensities {dates[0]}..{dates[-1]}"):
+        outcome = build_propensities(start, warehouse, dates, how, force=args.force or shown)
+    span = f"{dates[0]}..{dates[-1]}, {len(dates)} days"
+    if outcome.results is None:
+        say(f"propensities {span}: unchanged, skipped")
+        return
+    say(f"propensities {span}:")
+    for line in words(outcome.results):
+        say(f"  {line}")
+    if args.drift:
+        windows = [window_dates(warehouse, args.drift, how.window_days), dates]
+        files = [[f for d in w for f in warehouse.files("groups", f"dt={d}")] for w in windows]
+        for finding in drift(start(), warehouse.storage.url, files, how):
+            say(f"  drift {finding.verdict}: {finding.words} (p = {finding.p_value:.2g})")
+    if args.json:
+        Path(args.json).write_text(json.dumps(as_json(outcome.results), indent=1) + "\n")
+    if args.figure:
+        truth = read_truth(args.truth) if args.truth else {}
+        curve_figure(outcome.results, args.figure, truth=truth)

@@ -1,0 +1,223 @@
+"""Groups to propensities: count on Spark, estimate on the driver, publish the tables at once."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ulr.dates import parse_dates
+from ulr.errors import UserError
+from ulr.propensity.affine import regressions
+from ulr.propensity.arms import Arm, counts_by_segment, pool_counts
+from ulr.propensity.counts import exposures, harvest_table, moment_table, swap_counts
+from ulr.propensity.diagnostics import drift_findings
+from ulr.propensity.estimators import HARVESTS, SWAPS, Evidence
+from ulr.propensity.given import theta_of_json
+from ulr.propensity.regression_em import Exposures
+from ulr.propensity.report import SegmentResult, as_json, curve_table, findings_table, joint_table
+from ulr.propensity.segments import estimate_segment
+from ulr.settings import Propensities
+from ulr.storage import Storage
+from ulr.warehouse import Manifest, Warehouse, identity_of
+
+REPORT = "_report.json"  # for people; a name that readers of the table pass over
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a window. results is None where nothing had changed."""
+
+    manifest: Manifest
+    results: list[SegmentResult] | None
+
+
+def build_propensities(
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    dates: Sequence[dt.date],
+    how: Propensities,
+    *,
+    force: bool = False,
+) -> Outcome:
+    """Estimate from the dates' groups; publish what was found, psi, and theta last."""
+    partitions = [f"dt={date}" for date in dates]
+    published = {p: warehouse.current("groups", p) for p in partitions}
+    files = [f for p in partitions for f in warehouse.files("groups", p)]
+    inputs = {p: m.fingerprint for p, m in published.items() if m is not None}
+    settings = how.model_dump()
+    identity = identity_of(inputs=inputs, settings=settings)
+    current = warehouse.current("propensities")
+    if current and current.fingerprint == identity and not force:
+        return Outcome(current, None)
+    results = estimate_propensities(start_spark(), warehouse.storage.url, files, how)
+    curve, joint, findings = curve_table(results), joint_table(results), findings_table(results)
+    record = {"inputs": inputs, "settings": settings}
+    with (
+        warehouse.writing("diagnostics", "", identity) as checks,
+        warehouse.writing("joint_propensities", "", identity) as pairs,
+        warehouse.writing("propensities", "", identity) as theta,
+    ):
+        Storage(checks.url).write_table(findings, "part-00000.parquet")
+        Storage(pairs.url).write_table(joint, "part-00000.parquet")
+        Storage(theta.url).write_table(curve, "part-00000.parquet")
+        Storage(theta.url).write_json(as_json(results), REPORT)
+        pairs.publish(identity, counts={"rows": joint.num_rows}, **record)
+        counts = {"rows": curve.num_rows, "findings": findings.num_rows}
+        checks.publish(identity, counts={"rows": findings.num_rows}, **record)
+        return Outcome(theta.publish(identity, counts=counts, **record), results)
+
+
+def estimate_propensities(
+    spark: SparkSession, url: str, files: Sequence[str], how: Propensities
+) -> list[SegmentResult]:
+    """All traffic first, then the segments. files: groups files on the filesystem of `url`."""
+    rows = swap_counts(spark, url, files, max_position=how.max_position)
+    theta = _given(how) if how.estimator == "given" else None
+    positions = len(theta) if theta else _deepest(rows)
+    swaps = counts_by_segment(rows, positions)
+    if how.estimator in SWAPS and not any(s.buckets for s in swaps.values()):
+        raise UserError(
+            f"propensities.estimator={how.estimator} needs swap buckets, and these groups have "
+            "none; use all_pairs (natural rank changes) or regression_em, or run an experiment "
+            "(`ulr plan-swaps`)"
+        )
+    parts = _documents(spark, url, files, how)
+    everything = Evidence(
+        pool_counts(swaps.values()), parts.harvest, _trust(parts.moments), parts.shown, theta
+    )
+    results = [estimate_segment(None, everything, how)]
+    pooled = results[0].curve
+    named = [s for s in swaps if s is not None]
+    if how.segments and named and how.estimator not in ("given", "regression_em"):
+        for segment in named:
+            harvest, moments = (_of(t, segment) for t in (parts.harvest, parts.moments))
+            evidence = Evidence(swaps[segment], harvest, _trust(moments))
+            results.append(estimate_segment(segment, evidence, how, pooled))
+    return results
+
+
+def drift(
+    spark: SparkSession, url: str, windows: Sequence[Sequence[str]], how: Propensities
+) -> list:
+    """Findings on how theta of all traffic changed between two windows of groups files."""
+    before, after = (
+        estimate_propensities(spark, url, files, how)[0].curve for files in windows
+    )  # fmt: skip
+    return drift_findings(before, after, how.alarm)
+
+
+def plain_rates(
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    dates: Sequence[dt.date],
+    *,
+    positions: int,
+) -> tuple[np.ndarray, int]:
+    """Co-click rates (click rates on the diagonal) of unswapped pages, and the number of pages."""
+    files = [f for date in dates for f in warehouse.files("groups", f"dt={date}")]
+    rows = swap_counts(start_spark(), warehouse.storage.url, files, max_position=positions)
+    counts = pool_counts(counts_by_segment(rows, positions).values())
+    arms = [b.kept for b in counts.buckets.values()]
+    arms += [counts.outside] if counts.outside is not None else []
+    plain = sum(arms, Arm.empty(positions))
+    pages = pc.sum(rows.filter(pc.equal(rows["l"], 0))["sessions"]).as_py() or 0
+    return plain.together / max(plain.sessions, 1), pages
+
+
+def window_dates(warehouse: Warehouse, text: str, days: int) -> list[dt.date]:
+    """The published dates of a window: given whole as D1..D2, or by its last day."""
+    asked = parse_dates(text)
+    if ".." not in text:
+        asked = [asked[0] - dt.timedelta(days=n) for n in reversed(range(days))]
+    there = set(warehouse.partitions("groups"))
+    found = [date for date in asked if f"dt={date}" in there]
+    if not found:
+        names = sorted(there)
+        hint = f"there is {names[0]} to {names[-1]}" if names else "run `ulr groups` first"
+        raise UserError(f"no groups from {asked[0]} to {asked[-1]} in the warehouse; {hint}")
+    return found
+
+
+@dataclass(frozen=True)
+class _Documents:
+    harvest: pa.Table | None = None
+    moments: pa.Table | None = None
+    shown: Exposures | None = None
+
+
+def _documents(
+    spark: SparkSession, url: str, files: Sequence[str], how: Propensities
+) -> _Documents:
+    """The tables that look at documents, made only where they are asked for."""
+    wants_trust = how.estimator == "affine" or (how.test_trust and how.estimator in SWAPS)
+    if not wants_trust and how.estimator not in (*HARVESTS, "regression_em"):
+        return _Documents()
+    shown = exposures(spark, url, files, max_position=how.max_position)
+    blocks = how.harvest.blocks
+    if wants_trust:
+        return _Documents(moments=moment_table(shown, blocks=blocks))
+    if how.estimator in HARVESTS:
+        return _Documents(harvest=harvest_table(shown, blocks=blocks, weight=how.harvest.weight))
+    return _Documents(shown=_em_exposures(spark, shown, how))
+
+
+def _em_exposures(spark: SparkSession, shown: DataFrame, how: Propensities) -> Exposures:
+    """At most so many queries, drawn by hash, with their documents' features if there are any."""
+    em, blocks = how.regression_em, how.harvest.blocks
+    drawn = shown.select("query_id").distinct().orderBy(F.xxhash64("query_id")).limit(em.queries)
+    keys = ["query_id", "doc_id"]
+    rows = shown.join(drawn, on="query_id", how="left_semi").groupBy(*keys, "position")
+    rows = rows.agg(F.sum("clicks").alias("clicks"), F.sum("impressions").alias("impressions"))
+    documents = rows.select(*keys).distinct()
+    if em.features:
+        documents = documents.join(spark.read.parquet(em.features), on=keys, how="inner")
+        documents = documents.select(*keys, "features")
+    block = F.pmod(F.xxhash64("query_id"), F.lit(blocks)).alias("block")
+    documents = documents.withColumn("block", block).orderBy(*keys).toArrow()
+    if not documents.num_rows:
+        raise UserError(f"regression_em.features: {em.features} has none of the documents shown")
+    number = documents.select(keys).append_column("n", pa.array(np.arange(documents.num_rows)))
+    table = rows.toArrow().join(number, keys=keys, join_type="inner")
+    features = None
+    if em.features:
+        flat = pc.list_flatten(documents["features"]).to_numpy()
+        features = flat.reshape(documents.num_rows, -1)
+    column = {name: table[name].to_numpy() for name in ("n", "position", "clicks", "impressions")}
+    return Exposures(
+        column["n"],
+        column["position"] - 1,
+        column["clicks"].astype(float),
+        column["impressions"].astype(float),
+        documents["block"].to_numpy(),
+        features,
+    )
+
+
+def _given(how: Propensities) -> list[float]:
+    if not how.given.file:
+        return how.given.theta
+    folder, _, name = how.given.file.rpartition("/")
+    content = Storage(folder or ".").read_json(name)
+    if content is None:
+        raise UserError(f"propensities.given.file: {how.given.file} is not there")
+    return theta_of_json(content, how.given.file)
+
+
+def _deepest(rows: pa.Table) -> int:
+    """The deepest position that was ever clicked, at least 2."""
+    return max(pc.max(rows["l"]).as_py() or 0, 2)
+
+
+def _of(table: pa.Table | None, segment: str) -> pa.Table | None:
+    return None if table is None else table.filter(pc.equal(table["segment"], segment))
+
+
+def _trust(moments: pa.Table | None) -> list | None:
+    return None if moments is None else regressions(moments)

@@ -1,0 +1,147 @@
+"""The counting passes: from files of the groups table to small tables of counts.
+
+The only Spark file here. Spark hands out files; a task reads the columns it needs with pyarrow,
+which is quicker than carrying lists out of the JVM, and adds them up in numba. `files` are paths on
+the filesystem of `url`. Groups need not be merged over dates, because counts add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ulr.propensity.tally import (
+    ARM_COLUMNS,
+    EXPOSURE_COLUMNS,
+    ArmTally,
+    exposure_batch,
+    read_batches,
+)
+from ulr.schema import exposures_schema, harvest_schema, moments_schema, swap_counts_schema
+from ulr.session import spark_schema
+
+FEW_TASKS = 64
+
+
+def swap_counts(
+    spark: SparkSession, url: str, files: Sequence[str], *, max_position: int
+) -> pa.Table:
+    """Click and co-click totals per (segment, bucket, arm): rows of `swap_counts_schema`."""
+    shares = _shares(spark, files)
+    count = partial(_count_arms, url=url, shares=shares, max_position=max_position)
+    sums = _tasks(spark, shares).mapInArrow(count, spark_schema(swap_counts_schema))
+    keys = swap_counts_schema.names[:-1]
+    if len(shares) > FEW_TASKS:  # many partial sums are added where they are
+        sums = sums.groupBy(*keys).agg(F.sum("sessions").alias("sessions"))
+    total = sums.toArrow().group_by(keys).aggregate([("sessions", "sum")])
+    return total.rename_columns(swap_counts_schema.names).cast(swap_counts_schema)
+
+
+def exposures(
+    spark: SparkSession, url: str, files: Sequence[str], *, max_position: int
+) -> DataFrame:
+    """Clicks and impressions of each document where it was shown, per segment and bucket."""
+    shares = _shares(spark, files)
+    explode = partial(_explode, url=url, shares=shares, max_position=max_position)
+    rows = _tasks(spark, shares).mapInArrow(explode, spark_schema(exposures_schema))
+    keys = ["segment", "bucket", "query_id", "doc_id", "position"]
+    return rows.groupBy(*keys).agg(
+        F.sum("clicks").alias("clicks"), F.sum("impressions").alias("impressions")
+    )
+
+
+def harvest_table(shown: DataFrame, *, blocks: int, weight: str) -> pa.Table:
+    """Position x position counts from documents seen at several positions: `harvest_schema`.
+
+    A document seen n times at k and m times at l is one stratum. Weight `pooled` is Mantel and
+    Haenszel's, n m / (n + m): a document seen once at l cannot drown one seen a thousand times at
+    both. Weight `document` is 1, as in Agarwal et al. 2019: every document counts the same.
+    """
+    keys = ["segment", "query_id", "doc_id"]
+    here = shown.groupBy(*keys, "position").agg(
+        F.sum("clicks").alias("clicks"), F.sum("impressions").alias("impressions")
+    )
+    seen = F.collect_list(F.struct("position", "clicks", "impressions")).alias("seen")
+    moved = here.groupBy(*keys).agg(seen).where(F.size("seen") > 1)
+    block = F.pmod(F.xxhash64("query_id"), F.lit(blocks)).cast("int").alias("block")
+    one = moved.select("segment", block, "seen", F.explode("seen").alias("a"))
+    two = one.select("segment", "block", "a", F.explode("seen").alias("b"))
+    n, m = F.col("a.impressions"), F.col("b.impressions")
+    shared = n * m / (n + m) if weight == "pooled" else F.lit(1.0)
+    pairs = two.where("a.position != b.position").select(
+        "segment",
+        "block",
+        F.col("a.position").alias("k"),
+        F.col("b.position").alias("l"),
+        (shared * F.col("a.clicks") / n).alias("clicks"),
+        shared.alias("impressions"),
+    )
+    total = pairs.groupBy("segment", "block", "k", "l").agg(
+        F.sum("clicks").alias("clicks"),
+        F.sum("impressions").alias("impressions"),
+        F.count("*").alias("documents"),
+    )
+    return total.toArrow().cast(harvest_schema)
+
+
+def moment_table(shown: DataFrame, *, blocks: int) -> pa.Table:
+    """What a regression of position-k rates on position-1 rates needs: `moments_schema`.
+
+    x = rate at the bucket's first position, y at its second, of the same document. Powers of x are
+    factorial moments, c(c-1).../(n(n-1)...): unbiased for the powers of the true rate, where plain
+    powers of an observed rate would carry its noise and flatten the slope.
+    """
+    single = shown.where(F.col("bucket").rlike(r"^\d+:\d+$"))
+    ends = F.split("bucket", ":")
+    first, second = ends[0].cast("int"), ends[1].cast("int")
+    at = {"c": ("clicks", first), "n": ("impressions", first)}
+    at |= {"d": ("clicks", second), "m": ("impressions", second)}
+    sums = [
+        F.sum(F.when(F.col("position") == position, F.col(column)).otherwise(0)).alias(name)
+        for name, (column, position) in at.items()
+    ]
+    documents = single.groupBy("segment", "bucket", "query_id", "doc_id").agg(*sums)
+    powers = [F.lit(1.0)]
+    for lost in range(4):
+        powers.append(powers[-1] * (F.col("c") - lost) / (F.col("n") - lost))
+    w, y = F.col("n") * F.col("m") / (F.col("n") + F.col("m")), F.col("d") / F.col("m")
+    moments = [F.sum(w * x).alias(f"x{p}") for p, x in enumerate(powers)]
+    moments += [F.sum(w * x * y).alias(f"x{p}y") for p, x in enumerate(powers[:3])]
+    block = F.pmod(F.xxhash64("query_id"), F.lit(blocks)).cast("int").alias("block")
+    table = documents.where("n > 3 AND m > 0").groupBy("segment", "bucket", block)
+    return table.agg(F.count("*").alias("documents"), *moments).toArrow().cast(moments_schema)
+
+
+def _shares(spark: SparkSession, files: Sequence[str]) -> list[list[str]]:
+    """Files per task. One task a core: files are alike, and a Python task costs 0.2 s to begin."""
+    tasks = min(len(files), spark.sparkContext.defaultParallelism)
+    return [list(files[i::tasks]) for i in range(tasks)]
+
+
+def _tasks(spark: SparkSession, shares: list[list[str]]) -> DataFrame:
+    return spark.range(0, len(shares), 1, len(shares))
+
+
+def _files(numbers: Iterator[pa.RecordBatch], shares: list[list[str]]) -> list[str]:
+    """The files of the tasks whose numbers came in."""
+    return [file for batch in numbers for n in batch.column(0).to_pylist() for file in shares[n]]
+
+
+def _count_arms(
+    numbers: Iterator[pa.RecordBatch], *, url: str, shares: list[list[str]], max_position: int
+) -> Iterator[pa.RecordBatch]:
+    tally = ArmTally(max_position)
+    for batch in read_batches(url, _files(numbers, shares), ARM_COLUMNS):
+        tally.add(batch)
+    yield tally.rows()
+
+
+def _explode(
+    numbers: Iterator[pa.RecordBatch], *, url: str, shares: list[list[str]], max_position: int
+) -> Iterator[pa.RecordBatch]:
+    for batch in read_batches(url, _files(numbers, shares), EXPOSURE_COLUMNS):
+        yield exposure_batch(batch, max_position)

@@ -1,0 +1,141 @@
+"""theta without an experiment: the same document seen at several positions, because rankings
+changed by themselves (Agarwal et al. 2019, intervention harvesting).
+
+Of the documents seen at both k and l, A(k, l) is the weighted number of clicks at k, with equal
+total weight at both, so E A(k, l) / E A(l, k) = theta(k) / theta(l). Three ways to use the table:
+pivot compares each position with the first, adjacent multiplies neighbours' ratios, all_pairs fits
+all of it. Standard errors come from leaving out one block of queries at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from ulr.propensity.curve import Curve
+from ulr.propensity.graph import connected_components, name_nodes
+
+ROUNDS = 2000
+CLOSE = 1e-10
+
+
+def harvest_arrays(table: pa.Table, positions: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted clicks A and documents per (block, k, l), from rows of `harvest_schema`."""
+    blocks = int(np.max(table["block"].to_numpy(), initial=0)) + 1
+    k, v = table["k"].to_numpy() - 1, table["l"].to_numpy() - 1
+    inside = (k < positions) & (v < positions)
+    at = (table["block"].to_numpy()[inside], k[inside], v[inside])
+    clicks = np.zeros((blocks, positions, positions))
+    documents = np.zeros((blocks, positions, positions))
+    np.add.at(clicks, at, table["clicks"].to_numpy()[inside])
+    np.add.at(documents, at, table["documents"].to_numpy()[inside])
+    return clicks, documents
+
+
+def pivot(clicks: np.ndarray) -> np.ndarray:
+    """theta(k) = A(k, 1) / A(1, k)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        theta = clicks[:, 0] / clicks[0, :]
+    theta[0] = 1.0
+    return theta
+
+
+def adjacent(clicks: np.ndarray) -> np.ndarray:
+    """theta(k) = product over j <= k of A(j, j - 1) / A(j - 1, j)."""
+    down, up = np.diag(clicks, -1), np.diag(clicks, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.concatenate([[1.0], np.cumprod(down / up)])
+
+
+def all_pairs(clicks: np.ndarray) -> np.ndarray:
+    """The theta that make all of A most likely, as the shares theta_k / (theta_k + theta_l).
+
+    Given A(k, l) + A(l, k), the relevance of the documents drops out and what is left is the
+    Bradley-Terry model; each round is Hunter's (2004) minorisation, which cannot overshoot.
+    """
+    total, won = clicks + clicks.T, clicks.sum(axis=1)
+    theta = np.ones(len(clicks))
+    for _ in range(ROUNDS):
+        fresh = won / np.maximum((total / np.add.outer(theta, theta)).sum(axis=1), 1e-300)
+        fresh /= fresh[0]
+        if np.max(np.abs(fresh - theta)) < CLOSE:
+            break
+        theta = fresh
+    return fresh
+
+
+FORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "all_pairs": all_pairs,
+    "pivot": pivot,
+    "adjacent": adjacent,
+}
+
+
+def harvested_curve(table: pa.Table, positions: int, *, form: str, min_clicks: int) -> Curve:
+    """theta for the positions that the form links with position 1 by enough clicks."""
+    clicks, _ = harvest_arrays(table, positions)
+    total = clicks.sum(axis=0)
+    used = np.minimum(total, total.T) * _edges(form, positions)
+    support = used.sum(axis=1)
+    enough = support >= min_clicks
+    enough[0] = True
+    edges = np.argwhere((used > 0) & np.outer(enough, enough)) + 1
+    nodes = [p for p in range(1, positions + 1) if enough[p - 1]]
+    components = connected_components(nodes, [(int(a), int(b)) for a, b in edges])
+    linked = components[0]
+    index = np.array(linked) - 1
+    theta, covariance = np.full(positions, np.nan), np.full((positions, positions), np.nan)
+    inside = np.ix_(range(len(clicks)), index, index)
+    theta[index], covariance[np.ix_(index, index)] = _jackknife(clicks[inside], FORMS[form])
+    refused = _reasons(components, support, enough, min_clicks)
+    places = range(1, positions + 1)
+    return Curve(
+        form,
+        theta,
+        covariance,
+        np.rint(support).astype(np.int64),
+        ["measured" if p in linked else "refused" for p in places],
+        [refused.get(p, "") for p in places],
+        components,
+    )
+
+
+def _edges(form: str, positions: int) -> np.ndarray:
+    """Which comparisons a form makes."""
+    edges = np.zeros((positions, positions), bool)
+    if form == "pivot":
+        edges[0, 1:] = edges[1:, 0] = True
+    elif form == "adjacent":
+        edges = np.eye(positions, k=1, dtype=bool) | np.eye(positions, k=-1, dtype=bool)
+    else:
+        edges[:] = ~np.eye(positions, dtype=bool)
+    return edges
+
+
+def _reasons(
+    components: list[list[int]], support: np.ndarray, enough: np.ndarray, min_clicks: int
+) -> dict[int, str]:
+    refused = {
+        int(i) + 1: f"{support[i]:.1f} weighted clicks of documents that changed rank, "
+        f"{min_clicks:,} needed: {np.ceil(min_clicks / max(support[i], 1)):.0f} such logs would do"
+        for i in np.flatnonzero(~enough)
+    }
+    for other in components[1:]:
+        why = f"nothing links {name_nodes(other)} with {name_nodes(components[0])}"
+        refused |= dict.fromkeys(other, why)
+    return refused
+
+
+def _jackknife(
+    clicks: np.ndarray, form: Callable[[np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Estimate from all blocks, and the covariance of its log from leaving each block out."""
+    total = clicks.sum(axis=0)
+    theta = form(total)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        without = np.log([form(total - block) for block in clicks])
+    without = np.where(np.isfinite(without), without, np.nan)
+    centred = np.nan_to_num(without - np.nanmean(without, axis=0))
+    return theta, centred.T @ centred * (len(clicks) - 1) / len(clicks)

@@ -1,0 +1,115 @@
+"""Generalised least squares on log ratios: any connected set of comparisons gives one curve.
+
+log r_i = log x(over_i) - log x(under_i) + error, errors of one bucket correlated, of different
+buckets not. x(anchor) = 1. A star of ratios gives the ratios back, a path their products, a graph
+with cycles the best compromise, whose misfit is a chi-square.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ulr.propensity.graph import connected_components, name_nodes
+from ulr.propensity.ratios import Node, Ratios
+
+FLOOR = 1e-12  # a variance of zero (clicks that always come together) must not weigh infinitely
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Values on the log scale for the nodes linked with the anchor, and why others have none."""
+
+    nodes: list[Node]
+    log_value: np.ndarray
+    covariance: np.ndarray
+    support: dict[Node, int]
+    refused: dict[Node, str]
+    components: list[list[Node]]
+    misfit: float
+    freedom: int
+
+
+def solve_ratios(
+    ratios: Sequence[Ratios],
+    nodes: Sequence[Node],
+    *,
+    anchor: Node,
+    min_support: int,
+    noun: str = "clicks",
+) -> Solution:
+    """Estimate every node that has support and a path to the anchor; name the others."""
+    support, sessions = _support(ratios, nodes)
+    thin = {n for n in nodes if n != anchor and support[n] < min_support}
+    edges = [(a, b) for r in ratios for a, b in zip(r.over, r.under, strict=True)]
+    linked = [e for e in edges if not thin & set(e) and set(e) <= set(nodes)]
+    components = connected_components([n for n in nodes if n not in thin], linked)
+    with_anchor = next(c for c in components if anchor in c)
+    refused = {n: _thin(support[n], sessions[n], min_support, noun) for n in thin}
+    for other in components:
+        if other is not with_anchor:
+            why = f"nothing links {name_nodes(other)} with {name_nodes(with_anchor)}"
+            refused |= dict.fromkeys(other, why)
+    free = [n for n in with_anchor if n != anchor]
+    log_value, covariance, misfit, rows = _solve(ratios, free, anchor)
+    place = [with_anchor.index(n) for n in free]
+    full = np.zeros(len(with_anchor))
+    full[place] = log_value
+    spread = np.zeros((len(with_anchor), len(with_anchor)))
+    spread[np.ix_(place, place)] = covariance
+    return Solution(
+        with_anchor, full, spread, support, refused, components, misfit, rows - len(free)
+    )
+
+
+def _support(
+    ratios: Sequence[Ratios], nodes: Sequence[Node]
+) -> tuple[dict[Node, int], dict[Node, int]]:
+    support, sessions = dict.fromkeys(nodes, 0), dict.fromkeys(nodes, 0)
+    for r in ratios:
+        for ends in zip(r.over, r.under, r.support.tolist(), strict=True):
+            for node in ends[:2]:
+                if node in support:
+                    support[node] += ends[2]
+                    sessions[node] += r.sessions
+    return support, sessions
+
+
+def _thin(support: int, sessions: int, needed: int, noun: str) -> str:
+    if support == 0:
+        return f"no {noun} to compare, {needed:,} needed"
+    would_take = int(np.ceil(sessions * needed / support))
+    return (
+        f"{support:,} {noun} in {sessions:,} swap sessions, {needed:,} needed: "
+        f"about {would_take:,} sessions would do"
+    )
+
+
+def _solve(
+    ratios: Sequence[Ratios], free: list[Node], anchor: Node
+) -> tuple[np.ndarray, np.ndarray, float, int]:
+    """Normal equations bucket by bucket; (x, covariance, misfit, number of ratios used)."""
+    column = {node: i for i, node in enumerate(free)}
+    known = {*free, anchor}
+    information, score = np.zeros((len(free), len(free))), np.zeros(len(free))
+    parts = []
+    for r in ratios:
+        used = [i for i in range(len(r.over)) if {r.over[i], r.under[i]} <= known]
+        design = np.zeros((len(used), len(free)))
+        for row, i in enumerate(used):
+            if r.over[i] in column:
+                design[row, column[r.over[i]]] = 1
+            if r.under[i] in column:
+                design[row, column[r.under[i]]] = -1
+        spread = r.covariance[np.ix_(used, used)] + FLOOR * np.eye(len(used))
+        weight = np.linalg.inv(spread)
+        y = r.log_ratio[used]
+        information += design.T @ weight @ design
+        score += design.T @ weight @ y
+        parts.append((design, weight, y))
+    covariance = np.linalg.inv(information)
+    x = covariance @ score
+    misfit = sum(float((y - d @ x) @ w @ (y - d @ x)) for d, w, y in parts)
+    return x, covariance, misfit, sum(len(y) for _, _, y in parts)
