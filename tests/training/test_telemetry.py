@@ -77,6 +77,7 @@ def test_a_failure_is_told_in_one_line(text, reason):
     assert refusal_in(text) is None
 
 
-def test_a_refusal_in_a_task_keeps_its_words():
-    text = "Traceback:\nulr.errors.UserError: rows differ; make them equal\nSQLSTATE: 38000"
+@pytest.mark.parametrize("by", ["ulr.errors.", "PeerLost: worker 1 stopped: "])
+def test_a_refusal_in_a_task_keeps_its_words(by):
+    text = f"Traceback:\n{by}UserError: rows differ; make them equal\nSQLSTATE: 38000"
     assert refusal_in(text) == "rows differ; make them equal"

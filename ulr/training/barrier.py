@@ -6,6 +6,7 @@ Spark brings the tasks up together and tells them each other's addresses, once; 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -39,12 +40,12 @@ def _worker(batches: Batches, *, job: Job) -> Batches:
     """One task: meet the others, train, and hand the result back."""
     context = BarrierTaskContext.get()
     rank = context.partitionId()
-    door = Door(_host(context.getTaskInfos()[rank].address))
-    said = context.allGather(json.dumps(door.address))
-    addresses = [tuple(json.loads(text)) for text in said]
-    mesh = door.meet(
-        addresses, rank, token=job.token, attempt=job.attempt, timeout=job.peer_timeout
-    )
+    with contextlib.closing(Door(_host(context.getTaskInfos()[rank].address))) as door:
+        said = context.allGather(json.dumps(door.address))
+        addresses = [tuple(json.loads(text)) for text in said]
+        mesh = door.meet(
+            addresses, rank, token=job.token, attempt=job.attempt, timeout=job.peer_timeout
+        )
     try:
         tables = ((part, kind, open_table(content)) for part, kind, content in unpack(batches))
         state, report = train_part(mesh, tables, job)
@@ -74,7 +75,7 @@ def check_slots(spark: SparkSession, workers: int, wait: float = SLOTS_WAIT_S) -
         )
     by = time.monotonic() + wait
     while (slots := _slots(spark)) < workers:
-        if time.monotonic() > by or context.master.startswith("local"):
+        if time.monotonic() > by or context.master.startswith("local["):
             raise UserError(
                 f"train.num_workers = {workers}, but the cluster runs {slots} tasks at once; "
                 f"add executors or set train.num_workers to at most {slots}"

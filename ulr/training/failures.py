@@ -12,7 +12,8 @@ from pyspark.errors import PySparkException
 from ulr.errors import UserError
 
 SPARK_FAILED = (PySparkException, Py4JJavaError)
-_OURS = re.compile(r"^ulr\.errors\.(?:UserError|DataRefused): (.+)$", re.MULTILINE)
+# Raised by the task itself, or by another that was told of it.
+_OURS = re.compile(r"(?:^ulr\.errors\.|stopped: )(?:UserError|DataRefused): (.+)$", re.MULTILINE)
 _RAISED = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Lost|Exception|Gone)\b.*)$", re.M)
 
 
