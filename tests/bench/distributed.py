@@ -27,6 +27,7 @@ from rich.table import Table
 from ulr.schema import pairs_schema
 
 DOCS, PAIRS, FILES = 20, 60, 8
+ROUNDS = 2  # each contestant in turn, and the better of its times: neighbours come and go
 SETTINGS = {"num_leaves": 31, "learning_rate": 0.1, "min_data_in_leaf": 1,
             "min_sum_hessian_in_leaf": 5.0, "seed": 1}  # fmt: skip
 
@@ -47,7 +48,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         write_pairs(Path(folder), args.queries, args.features)
-        found = {only: in_process(args, only, folder) for only in ("process", "2", "1")}
+        runs = [(only, in_process(args, only, folder)) for only in ("process", "2", "1") * ROUNDS]
+        found = {only: best([r for name, r in runs if name == only]) for only, _ in runs}
     show(found, args)
 
 
@@ -176,7 +178,11 @@ def show(found: dict[str, dict], args: argparse.Namespace) -> None:
         memory = f"{max(grown):.2f}" if max(grown) else "-"
         table.add_row(names[only], f"{train:.1f}", f"{train / base:.2f}", *parts, f"{rows:,.0f}",
                       memory)  # fmt: skip
-    Console().print(table)
+    Console(width=120).print(table)
+
+
+def best(results: list[dict]) -> dict:
+    return min(results, key=lambda result: longest(result, "train"))
 
 
 def longest(result: dict, name: str) -> float:

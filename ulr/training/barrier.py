@@ -24,7 +24,7 @@ from ulr.training.state import TrainState, state_from_json
 from ulr.training.task import Job, Report, train_part
 
 Batches = Iterator[pa.RecordBatch]
-SLOTS_WAIT_S = 60.0  # executors of a fresh application take a while to register
+SLOTS_WAIT_S = 30.0  # executors of a fresh application take a while to register
 
 
 def train_in_barrier(parcels: DataFrame, job: Job) -> tuple[TrainState, list[Report]]:
