@@ -23,7 +23,8 @@ MATHS = ("kernels", "arrow", "buckets", "contract", "histograms", "letor", "sche
          "propensity/report", "propensity/segments", "propensity/single_swap",
          "propensity/tally", "serving", "swaps",
          "pair_arrays", "pair_counts", "pair_grouping", "pair_rows", "pair_table", "weights",
-         "weight_health", "examination", "featurefiles", "training")  # fmt: skip
+         "weight_health", "examination", "featurefiles", "training",
+         "evaluation", "holdout")  # fmt: skip
 
 
 def imports(path: Path) -> set[str]:

@@ -23,6 +23,7 @@ STAGES = {
     "plan-swaps": "design a swap experiment: buckets, days until it is precise enough, its cost",
     "pairs": "turn groups, propensities and features into weighted pairs",
     "train": "train a LightGBM ranker on the pairs",
+    "evaluate": "judge models by golden labels and held-out clicks, with intervals",
     "compare": "train several methods on one log and print what each is worth",
     "config": "print the resolved settings",
 }

@@ -208,6 +208,7 @@ class Pairs(Section):
     weight_cap: Annotated[float, Field(gt=0)]
     gamma: Annotated[float, Field(gt=0)]
     missing_features: Literal["drop", "error"]
+    test_share: Annotated[float, Field(ge=0, lt=1)]
     partitions: Count
 
 
@@ -232,6 +233,17 @@ class Compare(Section):
     test_share: Annotated[float, Field(gt=0, lt=1)]
 
 
+class Evaluate(Section):
+    """How a model is judged."""
+
+    holdout: Literal["query", "time", "none"]
+    correction: Literal["theta", "affine"]
+    precision_cuts: list[Count]
+    max_label: Count
+    segments: bool
+    partitions: Count
+
+
 class Settings(Section):
     """Everything, one section per stage."""
 
@@ -247,3 +259,4 @@ class Settings(Section):
     train: Train
     lightgbm: dict[str, str | int | float | bool | list[float]]
     compare: Compare
+    evaluate: Evaluate
