@@ -81,3 +81,9 @@ def test_only_training_imports_lightgbm():
     for path in FILES:
         if not room(path).startswith(("training", "propensity/regression_em")):
             assert not {n for n in imports(path) if n.split(".")[0] == "lightgbm"}, room(path)
+
+
+def test_only_the_registry_imports_mlflow():
+    for path in FILES:
+        if room(path) != "registry":
+            assert not {n for n in imports(path) if n.split(".")[0] == "mlflow"}, room(path)

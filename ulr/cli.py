@@ -24,6 +24,8 @@ STAGES = {
     "pairs": "turn groups, propensities and features into weighted pairs",
     "train": "train a LightGBM ranker on the pairs",
     "evaluate": "judge models by golden labels and held-out clicks, with intervals",
+    "promote": "let the model challenge the champion in the registry, with a gate",
+    "registry": "send models to the MLflow registry, send those that wait, list versions",
     "compare": "train several methods on one log and print what each is worth",
     "config": "print the resolved settings",
 }

@@ -17,6 +17,7 @@ from ulr.evaluation.part import EvaluationPlan, evaluate_part
 from ulr.evaluation.rows import metrics_table
 from ulr.evaluation.totals import Totals, read_totals
 from ulr.featurefiles import find_features
+from ulr.pairing import partition_name
 from ulr.settings import Evaluate
 from ulr.sources import Sources, gather, receive
 from ulr.storage import Storage, fingerprint
@@ -137,3 +138,13 @@ def _plain(plan: EvaluationPlan) -> dict[str, Any]:
         str(name): [None if v is None else v.tolist() for v in asdict(replace(p)).values()]
         for name, p in [(None, plan.pooled), *plan.by_segment.items()]
     }
+
+
+def last_totals(warehouse: Warehouse, method: str, text: str) -> Totals | None:
+    """What was published of this very model, or None."""
+    where = f"stage=evaluate-{partition_name(method)}"
+    published = warehouse.current("metrics", where)
+    if published is None or published.inputs["models"].get(method) != fingerprint(text):
+        return None
+    kept = warehouse.storage.read_json("metrics", where, published.folder, TOTALS)
+    return read_totals(kept["totals"])

@@ -244,6 +244,25 @@ class Evaluate(Section):
     partitions: Count
 
 
+class Mlflow(Section):
+    """The model registry."""
+
+    tracking_uri: str | None
+    folder: str
+    experiment: str
+    registered_model: str
+    retries: Annotated[int, Field(ge=0, le=10)]
+    backoff: Annotated[int, Field(ge=0)]
+
+
+class Promote(Section):
+    """The gate between challenger and champion."""
+
+    metric: str
+    min_effective_sample_size: Annotated[float, Field(ge=0)]
+    diagnostics: Literal["warning", "refused", "ignore"]
+
+
 class Settings(Section):
     """Everything, one section per stage."""
 
@@ -260,3 +279,5 @@ class Settings(Section):
     lightgbm: dict[str, str | int | float | bool | list[float]]
     compare: Compare
     evaluate: Evaluate
+    mlflow: Mlflow
+    promote: Promote

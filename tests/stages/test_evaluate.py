@@ -81,3 +81,24 @@ def test_what_cannot_be_judged_is_told_in_one_line(trained, capsys, change, word
     _, flags = trained
     assert main(["evaluate", *DATE, *flags, *change]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_the_model_is_registered_promoted_once_and_listed(trained, capsys):
+    root, flags = trained
+    flags = [*flags, "--set", f"mlflow.folder={root}/mlflow", "--set",
+             "promote.min_effective_sample_size=10"]  # fmt: skip
+    assert main(["evaluate", *DATE, *flags]) == 0
+    assert main(["registry", "send", *flags]) == 0
+    assert "joint 2026-01-01..2026-01-01 registered, version 1" in capsys.readouterr().out
+    assert main(["promote", *DATE, *flags]) == 0
+    assert "version 1 is the new champion" in capsys.readouterr().out
+    assert main(["promote", *DATE, *flags]) == 0
+    assert "version 1 is the champion already" in capsys.readouterr().out
+    naive = [*flags, "--set", "pairs.method=naive"]
+    assert main(["promote", *DATE, *naive]) == 0
+    assert "than the champion's" in capsys.readouterr().out
+    assert main(["registry", "list", *flags]) == 0
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("champion", "joint", "naive"))
+    assert main(["registry", "sync", *flags]) == 0
+    assert "nothing waits" in capsys.readouterr().out

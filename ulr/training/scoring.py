@@ -10,9 +10,19 @@ import numpy as np
 from ulr.errors import UserError
 
 
+def load_booster(text: str) -> lgb.Booster:
+    """The model itself."""
+    return lgb.Booster(model_str=text)
+
+
+def lightgbm_version() -> str:
+    """What a model needs where it is loaded."""
+    return lgb.__version__
+
+
 def load_scorer(text: str, name: str, *, threads: int = 1) -> Callable[[np.ndarray], np.ndarray]:
     """Scores (float64) of rows x width features. One thread: Spark's tasks fill the cores."""
-    booster = lgb.Booster(model_str=text, params={"num_threads": threads})
+    booster = load_booster(text)
     width = booster.num_feature()
 
     def score(features: np.ndarray) -> np.ndarray:
