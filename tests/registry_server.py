@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -16,6 +17,8 @@ import numpy as np
 from ulr.submission import Submission
 
 WIDTH = 4
+CURVE = [{"segment": None, "position": k, "theta": 1 / k, "lower": 0.9 / k, "upper": None}
+         for k in (1, 2, 3)]  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -69,5 +72,5 @@ def training(fingerprint="f1", seed=1):
         tags={"ulr.fingerprint": fingerprint, "ulr.window": "2026-01-01..2026-01-03"},
         metrics={"ndcg_at_10": 0.5, "ndcg_at_10_lower": 0.4, "none": float("inf")},
         history={"pair_loss": [0.7, 0.6, 0.65]},
-        files={"biases.json": '{"t_plus": [1.0, 0.5]}', "propensities.json": "[]"},
+        files={"biases.json": '{"t_plus": [1.0, 0.5]}', "propensities.json": json.dumps(CURVE)},
     )

@@ -1,5 +1,6 @@
 """The registry on a real SQLite file, and against a real server over HTTP."""
 
+import os
 import subprocess
 import sys
 
@@ -54,7 +55,7 @@ def test_the_run_has_settings_metrics_every_iteration_and_the_files(local):
     history = registry.client.get_metric_history(sent.run_id, "validation_pair_loss")
     assert [(m.step, m.value) for m in history] == [(1, 0.7), (2, 0.6), (3, 0.65)]
     names = {f.path for f in registry.client.list_artifacts(sent.run_id)}
-    assert {"biases.json", "propensities.json"} <= names
+    assert {"biases.json", "propensities.json", "propensities.png"} <= names
     assert sent.tags["ulr.window"] == "2026-01-01..2026-01-03"
 
 
@@ -71,8 +72,9 @@ def test_the_model_loads_without_this_package_and_carries_its_tables(local, tmp_
     rows = np.array([[0.5, 1, 2, 3], [-1, 0, 0, 0]], np.float32)
     want = lgb.Booster(model_str=training().model).predict(rows)
     np.testing.assert_allclose([float(v) for v in done.stdout.split()], want)
-    registry.client  # noqa: B018 (points MLflow at the registry)
-    folder = mlflow.artifacts.download_artifacts(uri, dst_path=str(tmp_path))
+    folder = mlflow.artifacts.download_artifacts(
+        uri, dst_path=str(tmp_path), tracking_uri=registry.uri
+    )
     found = {p.name for p in tmp_path.rglob("*") if p.is_file()}
     assert {"biases.json", "propensities.json", "input_example.json"} <= found, folder
 
@@ -81,8 +83,8 @@ def test_the_signature_knows_the_number_of_features(local):
     import mlflow
 
     registry, _ = local
-    registry.client  # noqa: B018
-    signature = mlflow.models.get_model_info("models:/ranker/1").signature
+    with registry._reaching():
+        signature = mlflow.models.get_model_info("models:/ranker/1").signature
     assert signature.inputs.inputs[0].shape == (-1, WIDTH)
 
 
@@ -111,6 +113,17 @@ def test_a_model_that_is_not_there_is_one_clear_error(local):
     registry, _ = local
     with pytest.raises(UserError, match="no model models:/ranker@nobody"):
         registry.model_text("models:/ranker@nobody")
+
+
+def test_the_environment_is_left_as_it_was(local, monkeypatch):
+    registry, _ = local
+    for uri in ("http://elsewhere", None):
+        if uri:
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        else:
+            monkeypatch.delenv("MLFLOW_TRACKING_URI")
+        registry.holder(CHAMPION)
+        assert os.environ.get("MLFLOW_TRACKING_URI") == uri
 
 
 def test_a_submission_survives_the_outbox():

@@ -25,6 +25,7 @@ STAGES = {
     "train": "train a LightGBM ranker on the pairs",
     "evaluate": "judge models by golden labels and held-out clicks, with intervals",
     "promote": "let the model challenge the champion in the registry, with a gate",
+    "score": "score a features table with a model of the registry, ranked per query",
     "registry": "send models to the MLflow registry, send those that wait, list versions",
     "compare": "train several methods on one log and print what each is worth",
     "config": "print the resolved settings",

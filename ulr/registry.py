@@ -7,6 +7,7 @@ Names and meanings are MLflow's: a run per training, a version per run, aliases 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import math
 import os
@@ -31,6 +32,7 @@ from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
 from mlflow.types.schema import Schema, TensorSpec
 
 from ulr.errors import UserError
+from ulr.figures import published_figure
 from ulr.submission import Submission
 from ulr.training.scoring import lightgbm_version, load_booster
 
@@ -38,6 +40,7 @@ CHALLENGER, CHAMPION = "challenger", "champion"
 _MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 _AWAY = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED")
 _PARAM_LENGTH, _BATCH = 500, 100
+_URI = "MLFLOW_TRACKING_URI"
 
 
 class RegistryAway(UserError):
@@ -76,8 +79,7 @@ class Registry:
 
     @property
     def client(self) -> MlflowClient:
-        """MLflow's own client; its fluent functions are pointed at the same server."""
-        mlflow.set_tracking_uri(self.uri)
+        """MLflow's own client."""
         return MlflowClient(self.uri)
 
     def find(self, fingerprint: str) -> Registered | None:
@@ -99,7 +101,7 @@ class Registry:
             with mlflow.start_run(
                 experiment_id=experiment, run_name=training.name, tags=tags, nested=bool(parent)
             ) as run:
-                self._log_record(run.info.run_id, training)
+                self._log_record(run.info.run_id, training, folder)
                 uri = _log_model(training, Path(folder))
             # Version and tags in one request: a version without its fingerprint cannot be left.
             made = mlflow.register_model(uri, self.name, tags=training.tags)
@@ -148,7 +150,6 @@ class Registry:
     def model_text(self, uri: str) -> str:
         """LightGBM's text of a model by URI, such as models:/NAME@champion."""
         with self._reaching():
-            mlflow.set_tracking_uri(self.uri)
             try:
                 return mlflow.lightgbm.load_model(uri).model_to_string()
             except MlflowException as error:
@@ -184,7 +185,7 @@ class Registry:
         for run in self.client.search_runs([self._experiment()], wanted):
             self.client.delete_run(run.info.run_id)
 
-    def _log_record(self, run_id: str, training: Submission) -> None:
+    def _log_record(self, run_id: str, training: Submission, folder: str) -> None:
         now = int(time.time() * 1000)
         params = [Param(k, v[:_PARAM_LENGTH]) for k, v in sorted(training.params.items())]
         metrics = [Metric(n, v, now, 0) for n, v in training.metrics.items() if math.isfinite(v)]
@@ -198,10 +199,17 @@ class Registry:
             client.log_batch(run_id, metrics=metrics[start : start + _BATCH * 10])
         for name, content in training.files.items():
             client.log_text(run_id, content, name)
+        curve = json.loads(training.files.get("propensities.json", "[]"))
+        if curve:
+            published_figure(curve, f"{folder}/propensities.png")
+            client.log_artifact(run_id, f"{folder}/propensities.png")
 
     @contextlib.contextmanager
     def _reaching(self) -> Iterator[None]:
-        """Turn a server that does not answer, after MLflow's own retries, into one clear error."""
+        """MLflow's functions speak to this server in the block; one that does not answer, after
+        MLflow's own retries, is one clear error."""
+        before = os.environ.get(_URI)
+        mlflow.set_tracking_uri(self.uri)  # also changes the environment, which is not ours
         try:
             yield
         except (MlflowException, OSError) as error:
@@ -209,6 +217,10 @@ class Registry:
                 raise
             why = str(error).splitlines()[0][:200]
             raise RegistryAway(f"the model registry {self.uri} does not answer: {why}") from error
+        finally:
+            os.environ.pop(_URI, None)
+            if before is not None:
+                os.environ[_URI] = before
 
 
 def _log_model(training: Submission, folder: Path) -> str:

@@ -154,6 +154,17 @@ metrics_schema = pa.schema(
     ]
 )
 
+# What a model makes of a features table. Unique: (query_id, doc_id). A query lives in one file;
+# sorted by query_id, rank. rank is from 1; score is the model's, only its order means something.
+scores_schema = pa.schema(
+    [
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("rank", pa.int32(), nullable=False),
+        pa.field("score", pa.float64(), nullable=False),
+    ]
+)
+
 # What the simulator knows. One row per (segment, k, l), k <= l: psi(k, k) is theta(k).
 # alpha and beta are those of P(click at k) = alpha R + beta, repeated on the row (k, k).
 truth_examination_schema = pa.schema(

@@ -263,6 +263,12 @@ class Promote(Section):
     diagnostics: Literal["warning", "refused", "ignore"]
 
 
+class Score(Section):
+    """Batch scoring."""
+
+    partitions: Count
+
+
 class Settings(Section):
     """Everything, one section per stage."""
 
@@ -281,3 +287,4 @@ class Settings(Section):
     evaluate: Evaluate
     mlflow: Mlflow
     promote: Promote
+    score: Score

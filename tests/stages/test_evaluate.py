@@ -102,3 +102,23 @@ def test_the_model_is_registered_promoted_once_and_listed(trained, capsys):
     assert all(word in out for word in ("champion", "joint", "naive"))
     assert main(["registry", "sync", *flags]) == 0
     assert "nothing waits" in capsys.readouterr().out
+
+
+def test_the_champion_scores_a_features_table_and_refuses_another_width(trained, capsys):
+    root, flags = trained
+    flags = [*flags, "--set", f"mlflow.folder={root}/mlflow-2", "--set", "score.partitions=2"]
+    assert main(["promote", *DATE, *flags, "--force", "a test"]) == 0
+    command = ["score", *flags, "--model", "models:/ulr-ranker@champion"]
+    assert main(command) == 0
+    assert main(command) == 0
+    assert "unchanged, skipped (640 documents of 80 queries" in capsys.readouterr().out
+    warehouse = Warehouse(f"{root}/warehouse")
+    table = pa.concat_tables(pq.read_table(f) for f in warehouse.files("scores"))
+    by_query = table.group_by("query_id", use_threads=False).aggregate([("score", "list")])
+    assert all(s == sorted(s, reverse=True) for s in by_query["score_list"].to_pylist())
+    narrow = {"query_id": ["q"], "doc_id": ["d"], "features": [[1.0, 2.0]]}
+    pq.write_table(pa.table(narrow), root / "narrow.parquet")
+    assert main([*command, "--features", f"{root}/narrow.parquet"]) == 2
+    assert "was trained on 8 features and these rows have 2" in capsys.readouterr().err
+    assert main(["score", *flags, "--model", "models:/ulr-ranker@nobody"]) == 2
+    assert "no model models:/ulr-ranker@nobody" in capsys.readouterr().err

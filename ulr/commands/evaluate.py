@@ -8,12 +8,13 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
+from ulr.commands.score import model_text
 from ulr.evaluating import EvaluationOutcome, build_evaluation
 from ulr.evaluation.part import LOGGING
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Estimate
 from ulr.examination import known_propensities
-from ulr.models import evaluation_name, read_model, trained_dates
+from ulr.models import evaluation_name, trained_dates
 from ulr.progress import say, watched
 from ulr.propensities import window_dates
 from ulr.session import start_session
@@ -32,8 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--model", action="append", metavar="NAME",
-        help="a trained method, or a LightGBM text file; may be repeated: the first is compared "
-             "with the others (default: the configured method)",
+        help="a trained method, a registry URI or a LightGBM text file; may be repeated: the first "
+             "is compared with the others (default: the configured method)",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="also where nothing has changed")
 
@@ -61,7 +62,7 @@ def judge(
         partial(start_session, "evaluate", settings.spark),
         warehouse,
         dates,
-        {name: read_model(warehouse, name) for name in names},
+        {name: model_text(warehouse, name, settings) for name in names},
         propensities=known_propensities(settings.pairs.propensities, warehouse),
         features=settings.features.path,
         test_share=settings.pairs.test_share,
