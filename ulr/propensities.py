@@ -1,4 +1,4 @@
-"""Groups to propensities: count on Spark, estimate on the driver, publish both tables at once."""
+"""Groups to propensities: count on Spark, estimate on the driver, publish the tables at once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def build_propensities(
     *,
     force: bool = False,
 ) -> Outcome:
-    """Estimate from the dates' groups and publish `joint_propensities`, then `propensities`."""
+    """Estimate from the dates' groups; publish what was found, psi, and theta last."""
     partitions = [f"dt={date}" for date in dates]
     published = {p: warehouse.current("groups", p) for p in partitions}
     files = [f for p in partitions for f in warehouse.files("groups", p)]
@@ -57,17 +57,20 @@ def build_propensities(
     if current and current.fingerprint == identity and not force:
         return Outcome(current, None)
     results = estimate_propensities(start_spark(), warehouse.storage.url, files, how)
-    curve, joint = curve_table(results), joint_table(results)
+    curve, joint, findings = curve_table(results), joint_table(results), findings_table(results)
     record = {"inputs": inputs, "settings": settings}
     with (
+        warehouse.writing("diagnostics", "", identity) as checks,
         warehouse.writing("joint_propensities", "", identity) as pairs,
         warehouse.writing("propensities", "", identity) as theta,
     ):
+        Storage(checks.url).write_table(findings, "part-00000.parquet")
         Storage(pairs.url).write_table(joint, "part-00000.parquet")
         Storage(theta.url).write_table(curve, "part-00000.parquet")
         Storage(theta.url).write_json(as_json(results), REPORT)
         pairs.publish(identity, counts={"rows": joint.num_rows}, **record)
-        counts = {"rows": curve.num_rows, "findings": findings_table(results).num_rows}
+        counts = {"rows": curve.num_rows, "findings": findings.num_rows}
+        checks.publish(identity, counts={"rows": findings.num_rows}, **record)
         return Outcome(theta.publish(identity, counts=counts, **record), results)
 
 

@@ -1,0 +1,87 @@
+"""The commands as a user types them, one after the other, on a small simulated log."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pyarrow.parquet as pq
+import pytest
+from strategies import SHOWN, as_batch
+
+from ulr.cli import main
+from ulr.contract import check_pages
+from ulr.schema import diagnostics_schema
+from ulr.serving import arrange, assign, load_plan
+from ulr.warehouse import Warehouse
+
+CHANGES = [
+    "--set", "simulate.days=2", "--set", "simulate.pages_per_day=15000",
+    "--set", "simulate.queries=300", "--set", "simulate.features=8",
+    "--set", "simulate.positions=4", "--set", "groups.partitions=2",
+    "--set", "plan_swaps.positions=4", "--set", "spark.sql.shuffle.partitions=2",
+]  # fmt: skip
+
+
+def ulr(*argv: str) -> int:
+    return main([*argv, *CHANGES])
+
+
+@pytest.fixture(scope="module")
+def home(spark, tmp_path_factory):
+    """A working folder with two days of groups and their propensities."""
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert ulr("simulate") == 0
+        assert ulr("groups", "--date", "2026-01-01..2026-01-02") == 0
+        yield folder
+
+
+def test_propensities_are_published_told_drawn_and_written_as_json(home, capsys):
+    truth = "data/simulated/truth/examination.parquet"
+    files = ["--json", "found.json", "--figure", "theta.png", "--truth", truth]
+    assert ulr("propensities", "--date", "2026-01-02", *files) == 0
+    assert "4 measured positions" in capsys.readouterr().out
+    assert (home / "theta.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((home / "found.json").read_text())
+    tables = Warehouse("data/warehouse")
+    (checks,) = tables.files("diagnostics")
+    assert pq.read_schema(checks).equals(diagnostics_schema)
+    assert ulr("propensities", "--date", "2026-01-02") == 0
+    assert "unchanged, skipped" in capsys.readouterr().out
+
+
+def test_two_days_of_one_world_show_no_drift(home, capsys):
+    drift = ["--drift", "2026-01-01..2026-01-01", "--force"]
+    assert ulr("propensities", "--date", "2026-01-02..2026-01-02", *drift) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if " drift " in line]
+    assert lines
+    assert all("drift ok" in line for line in lines)
+
+
+def test_a_plan_is_served_and_its_log_keeps_the_contract(home, capsys):
+    assert ulr("plan-swaps", "--date", "2026-01-02", "--out", "plan.json") == 0
+    assert "clicks lost a day" in capsys.readouterr().out
+    plan = load_plan((home / "plan.json").read_text())
+    documents = ["a", "b", "c", "d"]
+    pages = []
+    for request in range(20_000):
+        chosen = assign(f"r{request}", plan, len(documents))
+        pages.append({
+            "session_id": f"r{request}", "query_id": "q", "shown_at": SHOWN,
+            "doc_ids": arrange(documents, chosen), "clicks": [False] * 4, "segment": None,
+            "bucket": chosen.bucket, "swapped": chosen.swapped,
+        })  # fmt: skip
+    assert check_pages(as_batch(pages)).bad.size == 0
+    served = Counter(page["bucket"] for page in pages if page["bucket"])
+    assert served.keys() == {name for name, _ in plan.buckets}
+
+
+def test_comparing_methods_ends_in_a_table_with_joint_above_naive(home, capsys):
+    less = ["--set", "train.rounds=30", "--set", "compare.methods=[joint]"]
+    assert ulr("propensities", "--date", "2026-01-02") == 0
+    assert ulr("compare", "--date", "2026-01-01..2026-01-02", *less) == 0
+    lines = capsys.readouterr().out.splitlines()
+    order = [m for line in lines for m in ("labels", "joint", "naive") if f"│ {m} " in line]
+    assert order == ["labels", "joint", "naive"]
