@@ -27,6 +27,7 @@ STAGES = {
     "promote": "let the model challenge the champion in the registry, with a gate",
     "score": "score a features table with a model of the registry, ranked per query",
     "registry": "send models to the MLflow registry, send those that wait, list versions",
+    "nightly": "all of it for one date: groups to promotion, unchanged stages skipped",
     "compare": "train several methods on one log and print what each is worth",
     "config": "print the resolved settings",
 }
