@@ -24,7 +24,7 @@ MATHS = ("kernels", "arrow", "buckets", "contract", "histograms", "letor", "sche
          "propensity/tally", "serving", "swaps",
          "pair_arrays", "pair_counts", "pair_grouping", "pair_rows", "pair_table", "weights",
          "weight_health", "examination", "featurefiles", "training",
-         "evaluation", "holdout", "night")  # fmt: skip
+         "evaluation", "holdout", "night", "aside")  # fmt: skip
 
 
 def imports(path: Path) -> set[str]:

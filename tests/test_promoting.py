@@ -94,6 +94,18 @@ def test_rollback_gives_the_alias_back_and_what_was_rolled_back_does_not_return(
     assert go("b", gap=1.0, force="fixed").outcome == "promoted"
 
 
+def test_a_past_date_that_is_run_again_does_not_replace_a_newer_champion(ways, tmp_path):
+    registry, go = ways
+    go("a")
+    old = training("b")
+    old.tags["ulr.window"] = "2025-12-01..2025-12-31"
+    old.metrics[SAMPLE_SIZE] = 100.0
+    found = promote(registry, Warehouse(str(tmp_path)), old, judged(1.0), HOW, method="joint",
+                    measured=False)  # fmt: skip
+    assert found.outcome == "kept"
+    assert found.verdict.against == ["its window ends on 2025-12-31, the champion's on 2026-01-03"]
+
+
 def test_a_metric_that_was_not_measured_is_named(ways):
     registry, go = ways
     go("a")

@@ -28,6 +28,7 @@ STAGES = {
     "score": "score a features table with a model of the registry, ranked per query",
     "registry": "send models to the MLflow registry, send those that wait, list versions",
     "nightly": "all of it for one date: groups to promotion, unchanged stages skipped",
+    "rerun": "train other methods or settings on past dates, from the daily groups alone",
     "compare": "train several methods on one log and print what each is worth",
     "config": "print the resolved settings",
 }

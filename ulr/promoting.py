@@ -64,7 +64,7 @@ def promote(
     if dry_run:
         return Decision("dry run", None, known, verdict)
     version = send_or_keep(registry, warehouse, training)
-    verdict = _after_rollback(version, verdict)
+    verdict = _after_rollback(version, _not_older(training, champion, verdict))
     if force:
         verdict = Verdict(True, [f"forced: {force}", *verdict.reasons], verdict.against)
     registry.give(CHALLENGER, version.version)
@@ -105,11 +105,23 @@ def _lead(
     return found[metric]
 
 
+def _not_older(training: Submission, champion: Registered | None, verdict: Verdict) -> Verdict:
+    """A past date that is run again must not replace what was learned since."""
+    ends = [t.get("ulr.window", "").rpartition("..")[2] for t in
+            (training.tags, champion.tags if champion else {})]  # fmt: skip
+    if not all(ends) or ends[0] >= ends[1] or "unknown" in ends:
+        return verdict
+    return _but(verdict, f"its window ends on {ends[0]}, the champion's on {ends[1]}")
+
+
 def _after_rollback(version: Registered, verdict: Verdict) -> Verdict:
     why = version.tags.get(ROLLED_BACK)
     if why is None:
         return verdict
-    words = f"it was rolled back: {why}; --force REASON promotes it all the same"
+    return _but(verdict, f"it was rolled back: {why}; --force REASON promotes it all the same")
+
+
+def _but(verdict: Verdict, words: str) -> Verdict:
     return Verdict(False, [*verdict.reasons, words], [*verdict.against, words])
 
 

@@ -92,3 +92,26 @@ def test_a_day_kept_aside_needs_an_earlier_one(place, capsys):
     alone = [*flags, "--set", "evaluate.holdout=time", "--set", f"warehouse.path={root}/alone"]
     assert main(["nightly", *FIRST, *alone]) == 2
     assert "no groups before it" in capsys.readouterr().err
+
+
+def test_a_rerun_reads_no_log_leaves_the_warehouse_alone_and_does_only_what_is_missing(
+    place, capsys
+):
+    root, flags = place
+    assert main(["nightly", *FIRST, *flags]) == 0
+    before = tables(root / "warehouse")
+    command = ["rerun", "--from", "2026-01-01", "--to", "2026-01-01", *flags,
+               "--set", "sessions.path=nowhere", "--name", "other"]  # fmt: skip
+    assert main([*command, "--methods", "naive"]) == 0
+    capsys.readouterr()
+    assert main([*command, "--methods", "joint,naive"]) == 0
+    out = capsys.readouterr().out
+    assert "rerun pairs joint: done" in out
+    assert "rerun pairs naive: unchanged, skipped" in out
+    assert "train naive: unchanged, skipped" in out
+    assert "joint - naive" in out
+    after = tables(root / "warehouse")
+    assert {name: after[name] for name in before} == before
+    assert main(["rerun", "--from", "2026-01-01", "--to", "2026-01-01", *flags,
+                 "--methods", "best"]) == 2  # fmt: skip
+    assert "best is no method" in capsys.readouterr().err
