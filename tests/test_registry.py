@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from registry_server import WIDTH, free_port, tracking_server, training
 
-from ulr.errors import UserError
+from ulr.errors import RegistryAway, UserError
 from ulr.outbox import send_or_keep, sync, waiting
-from ulr.registry import CHALLENGER, CHAMPION, Registry, RegistryAway
+from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.submission import flat, read_submission
 from ulr.warehouse import Warehouse
 
@@ -107,6 +107,19 @@ def test_an_interrupted_registration_leaves_nothing_behind(tmp_path):
     runs = client.search_runs([registry._experiment()])
     assert [r.info.run_id for r in runs] == [sent.run_id]
     assert left.info.run_id != sent.run_id
+
+
+def test_a_comparison_is_one_run_with_a_child_for_each_and_registers_nothing(tmp_path):
+    registry = registry_at(tmp_path)
+    trainings = [training("f1"), training("f2", seed=2)]
+    parent = registry.send_comparison("two", trainings)
+    assert registry.send_comparison("two", trainings) == parent
+    runs = registry.client.search_runs([registry._experiment()])
+    children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent]
+    assert (len(runs), len(children)) == (3, 2)
+    assert registry.versions() == []
+    assert registry.send(trainings[0]).new  # and does not take the child for an unfinished run
+    assert len(registry.client.search_runs([registry._experiment()])) == 4
 
 
 def test_a_model_that_is_not_there_is_one_clear_error(local):

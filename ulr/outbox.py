@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ulr.registry import Registered, Registry, RegistryAway
+from ulr.errors import RegistryAway
+from ulr.registry import Registered, Registry
 from ulr.submission import Submission, read_submission
 from ulr.warehouse import Warehouse
 

@@ -13,7 +13,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,22 +31,17 @@ from mlflow.models import ModelSignature
 from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
 from mlflow.types.schema import Schema, TensorSpec
 
-from ulr.errors import UserError
+from ulr.errors import RegistryAway, UserError
 from ulr.figures import published_figure
+from ulr.storage import fingerprint
 from ulr.submission import Submission
 from ulr.training.scoring import lightgbm_version, load_booster
 
 CHALLENGER, CHAMPION = "challenger", "champion"
 _MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 _AWAY = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED")
-_PARAM_LENGTH, _BATCH = 500, 100
+_PARAM_LENGTH = 500
 _URI = "MLFLOW_TRACKING_URI"
-
-
-class RegistryAway(UserError):
-    """The tracking server does not answer. Not the user's mistake: a failure that may pass."""
-
-    exit_code = 1
 
 
 @dataclass(frozen=True)
@@ -82,37 +77,45 @@ class Registry:
         """MLflow's own client."""
         return MlflowClient(self.uri)
 
-    def find(self, fingerprint: str) -> Registered | None:
+    def find(self, training: str) -> Registered | None:
         """The version that a training became, if it did."""
         with self._reaching():
-            wanted = f"name='{self.name}' and tags.`ulr.fingerprint`='{fingerprint}'"
+            wanted = f"name='{self.name}' and tags.`ulr.fingerprint`='{training}'"
             found = self.client.search_model_versions(wanted, max_results=1)
             return _registered(found[0]) if found else None
 
-    def send(self, training: Submission, *, parent: str | None = None) -> Registered:
+    def send(self, training: Submission) -> Registered:
         """Log the run and register its model, unless that has been done."""
         known = self.find(training.fingerprint)
         if known:
             return known
-        with self._reaching(), tempfile.TemporaryDirectory() as folder:
-            self._sweep(training.fingerprint)
-            tags = training.tags | ({"mlflow.parentRunId": parent} if parent else {})
-            experiment = self._experiment()
-            with mlflow.start_run(
-                experiment_id=experiment, run_name=training.name, tags=tags, nested=bool(parent)
-            ) as run:
-                self._log_record(run.info.run_id, training, folder)
-                uri = _log_model(training, Path(folder))
+        with self._reaching():
+            self._sweep("ulr.fingerprint", training.fingerprint)
+            uri = self._log(training, training.tags)
             # Version and tags in one request: a version without its fingerprint cannot be left.
             made = mlflow.register_model(uri, self.name, tags=training.tags)
             return _registered(made, new=True)
 
-    def start_parent(self, name: str) -> str:
-        """A run that others are children of; returns its id."""
+    def send_comparison(self, name: str, trainings: Sequence[Submission]) -> str:
+        """One run with a child for every training, nothing registered; its id.
+
+        What has been sent before, and whole, is not sent again.
+        """
+        key = fingerprint([t.fingerprint for t in trainings])
         with self._reaching():
-            run = self.client.create_run(self._experiment(), run_name=name)
-            self.client.set_terminated(run.info.run_id)
-            return run.info.run_id
+            wanted = f"tags.`ulr.comparison` = '{key}' and attributes.status = 'FINISHED'"
+            found = self.client.search_runs([self._experiment()], wanted)
+            if found:
+                return found[0].info.run_id
+            self._sweep("ulr.comparison", key)
+            tags = {"ulr.comparison": key}
+            with mlflow.start_run(
+                experiment_id=self._experiment(), run_name=name, tags=tags
+            ) as parent:
+                for training in trainings:
+                    self._log(training, {f"compared.{k}": v for k, v in training.tags.items()},
+                              nested=True)  # fmt: skip
+            return parent.info.run_id
 
     def version(self, number: int) -> Registered:
         """A version by its number."""
@@ -179,11 +182,23 @@ class Registry:
                 raise
             return client.get_experiment_by_name(self.experiment).experiment_id
 
-    def _sweep(self, fingerprint: str) -> None:
-        """Runs of the same training that never became a version were interrupted: remove them."""
-        wanted = f"tags.`ulr.fingerprint` = '{fingerprint}'"
+    def _sweep(self, tag: str, value: str) -> None:
+        """Runs of the same thing that were interrupted before it was whole: remove them."""
+        wanted = f"tags.`{tag}` = '{value}'"
         for run in self.client.search_runs([self._experiment()], wanted):
             self.client.delete_run(run.info.run_id)
+
+    def _log(self, training: Submission, tags: Mapping[str, str], *, nested: bool = False) -> str:
+        """One run with all that is known of a training; the URI of its model."""
+        where = self._experiment()
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mlflow.start_run(
+                experiment_id=where, run_name=training.name, tags=dict(tags), nested=nested
+            ) as run,
+        ):
+            self._log_record(run.info.run_id, training, folder)
+            return _log_model(training, Path(folder))
 
     def _log_record(self, run_id: str, training: Submission, folder: str) -> None:
         now = int(time.time() * 1000)
@@ -193,10 +208,7 @@ class Registry:
             metrics += [Metric(f"validation_{name}", v, now, step)
                         for step, v in enumerate(values, start=1) if math.isfinite(v)]  # fmt: skip
         client = self.client
-        for start in range(0, len(params), _BATCH):
-            client.log_batch(run_id, params=params[start : start + _BATCH])
-        for start in range(0, len(metrics), _BATCH * 10):
-            client.log_batch(run_id, metrics=metrics[start : start + _BATCH * 10])
+        client.log_batch(run_id, metrics=metrics, params=params)
         for name, content in training.files.items():
             client.log_text(run_id, content, name)
         curve = json.loads(training.files.get("propensities.json", "[]"))

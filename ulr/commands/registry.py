@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ulr.evaluating import last_totals
+from ulr.evaluation.totals import Totals
 from ulr.models import read_model
 from ulr.outbox import send_or_keep, sync, waiting
 from ulr.progress import say
@@ -63,7 +64,15 @@ def submission_of(warehouse: Warehouse, settings: Settings) -> Submission:
     """The configured method's model with all that is known of it."""
     method = settings.pairs.method
     totals = last_totals(warehouse, method, read_model(warehouse, method))
+    return submission(warehouse, method, settings, totals)
+
+
+def submission(
+    warehouse: Warehouse, method: str, settings: Settings, totals: Totals | None
+) -> Submission:
+    """A method's model with the settings that made it."""
     used = settings.model_dump(mode="json", exclude={"simulate", "plan_swaps", "compare", "mlflow"})
+    used["pairs"]["method"] = method
     return gather_submission(warehouse, method, settings=used, totals=totals)
 
 

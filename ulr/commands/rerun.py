@@ -10,6 +10,7 @@ from rich.console import Console
 
 from ulr.aside import Aside, check_name
 from ulr.commands import evaluate, train
+from ulr.commands.registry import registry_of, submission
 from ulr.dates import parse_dates
 from ulr.errors import UserError
 from ulr.examination import WAREHOUSE
@@ -52,6 +53,8 @@ def run(args: argparse.Namespace, settings: Settings) -> None:
             _one(warehouse, dates, own.model_copy(update={"pairs": pairs}), args.force)
         with watched("rerun evaluate"):
             outcome = evaluate.judge(warehouse, asked, methods, own, force=args.force)
+    sent = [submission(warehouse, method, own, outcome.totals) for method in methods]
+    registry_of(settings).send_comparison(f"rerun {args.name} {asked}", sent)
     Console(highlight=False, width=160).print(evaluate.result_table(outcome, methods))
     say(
         f"rerun {args.name}: {len(methods)} methods on {len(dates)} days -> {warehouse.storage.url}"
