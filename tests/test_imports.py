@@ -23,8 +23,11 @@ MATHS = ("kernels", "arrow", "buckets", "contract", "histograms", "letor", "sche
          "propensity/report", "propensity/segments", "propensity/single_swap",
          "propensity/tally", "serving", "swaps",
          "pair_arrays", "pair_counts", "pair_grouping", "pair_rows", "pair_table", "weights",
-         "weight_health", "examination", "featurefiles", "training",
+         "weight_health", "examination", "featurefiles", "session_pairs", "training",
          "evaluation", "holdout", "night", "aside")  # fmt: skip
+# Of those rooms, the files that bring training to Spark.
+ON_SPARK = ("training/barrier", "training/distributed", "training/failures",
+            "training/spread")  # fmt: skip
 
 
 def imports(path: Path) -> set[str]:
@@ -42,7 +45,7 @@ def room(path: Path) -> str:
 
 
 def is_maths(name: str) -> bool:
-    return any(name == m or name.startswith(f"{m}/") for m in MATHS)
+    return name not in ON_SPARK and any(name == m or name.startswith(f"{m}/") for m in MATHS)
 
 
 @pytest.mark.parametrize("path", FILES, ids=room)
@@ -75,6 +78,11 @@ def test_the_serving_side_can_take_the_buckets_file_alone():
 def test_every_maths_room_exists():
     for name in MATHS:
         assert (ROOT / "ulr" / name).is_dir() or (ROOT / "ulr" / f"{name}.py").is_file()
+
+
+def test_only_one_file_knows_barrier_tasks():
+    knowing = [room(p) for p in FILES if "BarrierTaskContext" in p.read_text()]
+    assert knowing == ["training/barrier"]
 
 
 def test_only_training_imports_lightgbm():

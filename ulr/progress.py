@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from pyspark import SparkContext
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 _INTERVAL_S = 0.3
+Told = Callable[[int, float | None], None]
 
 
 def say(text: str) -> None:
@@ -36,6 +37,24 @@ def watched(title: str) -> Iterator[None]:
         finally:
             done.set()
             watcher.join()
+
+
+@contextlib.contextmanager
+def watched_rounds(title: str, rounds: int, metric: str) -> Iterator[Told]:
+    """A bar of training rounds with the last validation value and the time left; the block gets
+    the function to be told of each round."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/"
+               "{task.total} rounds"), TimeElapsedColumn(), TimeRemainingColumn())  # fmt: skip
+    silent = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=silent) as bars:
+        bar = bars.add_task(title, total=rounds)
+
+        def tell(number: int, value: float | None) -> None:
+            shown = "" if value is None else f" {metric} {value:.5f}"
+            bars.update(bar, completed=number, description=f"{title}{shown}")
+
+        yield tell
 
 
 def _watch(bars: Progress, title: str, done: threading.Event) -> None:

@@ -224,6 +224,10 @@ class Train(Section):
     p: Literal[0, 1, 2]
     theta_given: bool
     position_bins: Count
+    num_workers: Count
+    checkpoint_every: Count
+    peer_timeout: Annotated[float, Field(gt=0)]
+    max_retries: Annotated[int, Field(ge=0)]
 
 
 class Compare(Section):

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 import numpy as np
-from rich.console import Console
-from rich.progress import Progress
 
 from ulr.examination import known_propensities
-from ulr.pairing import partition_name
-from ulr.progress import say
+from ulr.modelling import ModelOutcome, build_model
+from ulr.progress import say, watched_rounds
+from ulr.session import start_session
 from ulr.settings import Settings
-from ulr.storage import Storage
 from ulr.training.dataset import RankingData
-from ulr.training.from_tables import TrainPlan, load_pairs, record_of, train_plan
+from ulr.training.from_tables import TrainPlan, train_plan
 from ulr.training.trainer import TrainedRanker
-from ulr.warehouse import Warehouse, identity_of
+from ulr.warehouse import Warehouse
 
-EXAMPLE = "ulr train --set pairs.method=joint --set train.rounds=100"
+EXAMPLE = "ulr train --set pairs.method=joint --set train.num_workers=2"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,29 +27,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> None:
     """Train, and publish model.txt with its record."""
-    warehouse = Warehouse(settings.warehouse.path)
-    method, partition = settings.pairs.method, partition_name(settings.pairs.method)
-    files = warehouse.files("pairs", partition)
-    plan = plan_of(settings, method)
-    inputs = {"pairs": warehouse.current("pairs", partition).fingerprint}
-    made = {"train": settings.train.model_dump(), "lightgbm": dict(settings.lightgbm)}
-    identity = identity_of(inputs=inputs, settings=made)
-    published = warehouse.current("models", partition)
-    if published and published.fingerprint == identity and not args.force:
-        say(f"train {method}: unchanged, skipped ({published.counts['trees']:,} trees)")
-        return
-    data = load_pairs(warehouse.storage.url, files)
-    ranker = train_watched(data, plan)
-    with warehouse.writing("models", partition, identity) as draft:
-        folder = Storage(draft.url)
-        folder.write_text(ranker.model_text(), "model.txt")
-        folder.write_json(record_of(ranker, plan), "record.json")
-        counts = {"trees": ranker.best_iteration, "rows": data.pairs.rows}
-        draft.publish(identity, counts=counts, inputs=inputs, settings=made)
-    say(
-        f"train {method}: {ranker.best_iteration} trees on {data.pairs.rows:,} documents, "
-        f"{data.pairs.pairs:,} pairs"
-    )
+    plan = plan_of(settings, settings.pairs.method)
+    with watched_rounds(f"train {plan.method}", plan.rounds, plan.stop_on) as tell:
+        outcome = build_model(
+            partial(start_session, "train", settings.spark),
+            Warehouse(settings.warehouse.path),
+            plan,
+            settings.train,
+            force=args.force,
+            tell=tell,
+        )
+    say(f"train {plan.method}: {_describe(outcome)}")
 
 
 def plan_of(settings: Settings, method: str) -> TrainPlan:
@@ -68,20 +55,27 @@ def plan_of(settings: Settings, method: str) -> TrainPlan:
         p=train.p,
         position_bins=train.position_bins,
         theta=_theta(settings) if train.theta_given else None,
+        checkpoint_every=train.checkpoint_every,
     )
 
 
 def train_watched(data: RankingData, plan: TrainPlan) -> TrainedRanker:
-    """Train with a bar on stderr, where somebody watches."""
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
-        bar = bars.add_task(f"train {plan.method}", total=plan.rounds)
-
-        def tell(number: int, value: float | None) -> None:
-            shown = "" if value is None else f" {plan.stop_on} {value:.5f}"
-            bars.update(bar, completed=number, description=f"train {plan.method}{shown}")
-
+    """Train in this process, with a bar on stderr where somebody watches."""
+    with watched_rounds(f"train {plan.method}", plan.rounds, plan.stop_on) as tell:
         return train_plan(data, plan, tell)
+
+
+def _describe(outcome: ModelOutcome) -> str:
+    counts = outcome.manifest.counts
+    if outcome.training is None:
+        return f"unchanged, skipped ({counts['trees']:,} trees)"
+    text = f"{counts['trees']} trees on {counts['rows']:,} documents, {counts['pairs']:,} pairs"
+    workers, failures = outcome.training.reports, outcome.training.failures
+    if len(workers) > 1:
+        text += f", by {len(workers)} workers"
+    for number, reason in enumerate(failures, start=1):
+        text += f"\n  attempt {number} failed and was taken up again: {reason}"
+    return text
 
 
 def _theta(settings: Settings) -> np.ndarray:

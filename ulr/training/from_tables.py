@@ -35,6 +35,7 @@ class TrainPlan:
     p: int = 2
     position_bins: int = 50
     theta: np.ndarray | None = None  # given: only t- is learned
+    checkpoint_every: int = 50  # features are drawn anew from there: part of the model
 
 
 def load_pairs(url: str, files: Sequence[str]) -> RankingData:
@@ -44,7 +45,9 @@ def load_pairs(url: str, files: Sequence[str]) -> RankingData:
 
 
 def train_plan(
-    data: RankingData, plan: TrainPlan, after_round: Callable[[int, float | None], None] | None
+    data: RankingData,
+    plan: TrainPlan,
+    after_round: Callable[[int, float | None], None] | None,
 ) -> TrainedRanker:
     """Train on most queries, stop on the rest; which is which depends on their names alone."""
     aside = queries_aside(data.query_ids, plan.validation_share, "validation")
@@ -61,6 +64,7 @@ def train_plan(
         validation=split_queries(data, aside) if stops else None,
         stop_on=plan.stop_on,
         patience=plan.patience,
+        checkpoint_every=plan.checkpoint_every,
         after_round=after_round,
     )
 

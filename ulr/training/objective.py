@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ulr.kernels.lambdas import lambda_gradients
+from ulr.kernels.threads import KERNELS
 from ulr.kernels.tplus import debias_counts, position_losses
 from ulr.pair_arrays import PairArrays
 from ulr.training.biases import Biases
@@ -75,6 +76,11 @@ class PairObjective:
 
     def fill(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Gradient and Hessian (float32, multiples of the grid) at `scores` (float64)."""
+        with KERNELS:
+            self._fill(scores)
+        return self.gradients, self.hessians
+
+    def _fill(self, scores: np.ndarray) -> None:
         if self.biases is not None:
             debias_counts(
                 self.pairs,
@@ -94,19 +100,19 @@ class PairObjective:
             metric=self.options.metric,
             grid=GRID,
         )
-        return self.gradients, self.hessians
 
     def learn_biases(self, scores: np.ndarray) -> None:
         """After an iteration: t+ and t- from the losses of all data at the new scores."""
         if self.biases is None:
             return
-        losses = position_losses(
-            scores,
-            self.pairs,
-            self.biases.t_plus,
-            self.biases.t_minus,
-            sigmoid=self.options.sigmoid,
-            truncation_level=self.options.lambdarank_truncation_level,
-            metric=self.options.metric,
-        )
+        with KERNELS:
+            losses = position_losses(
+                scores,
+                self.pairs,
+                self.biases.t_plus,
+                self.biases.t_minus,
+                sigmoid=self.options.sigmoid,
+                truncation_level=self.options.lambdarank_truncation_level,
+                metric=self.options.metric,
+            )
         self.biases = self.biases.updated(self.reduce(losses))

@@ -1,18 +1,20 @@
-"""A model's text as a function from features to scores; a wrong width is one clear error."""
+"""Scores under a text model: of Arrow feature columns, or of a matrix."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import lightgbm as lgb
 import numpy as np
+import pyarrow as pa
 
+from ulr.arrow import lists
 from ulr.errors import UserError
 
 
-def load_booster(text: str) -> lgb.Booster:
-    """The model itself."""
-    return lgb.Booster(model_str=text)
+def load_booster(model_text: str) -> lgb.Booster:
+    """The LightGBM model itself."""
+    return lgb.Booster(model_str=model_text)
 
 
 def lightgbm_version() -> str:
@@ -20,22 +22,45 @@ def lightgbm_version() -> str:
     return lgb.__version__
 
 
-def load_scorer(text: str, name: str, *, threads: int = 1) -> Callable[[np.ndarray], np.ndarray]:
+def load_scorer(model_text: str, name: str) -> Callable[[np.ndarray], np.ndarray]:
     """Scores (float64) of rows x width features. One thread: Spark's tasks fill the cores."""
-    booster = load_booster(text)
-    width = booster.num_feature()
+    booster = load_booster(model_text)
 
     def score(features: np.ndarray) -> np.ndarray:
-        check_width(features.shape[1], width, name)
-        return booster.predict(features, num_threads=threads)
+        check_width(features.shape[1], booster.num_feature(), name)
+        return booster.predict(features, num_threads=1)
 
     return score
 
 
 def check_width(given: int, wanted: int, name: str) -> None:
-    """Features of another number would be scored without a word, and wrongly."""
+    """Features of another number must not be scored as if they were the right ones."""
     if given != wanted:
         raise UserError(
             f"model {name} was trained on {wanted} features and these rows have {given}; "
             "give the features it was trained on (features.path), or train on these"
         )
+
+
+def scorer(model_text: str) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
+    """A function of array<float> batches that loads the model once, wherever it is called."""
+
+    def score(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        booster = load_booster(model_text)
+        for features in batches:
+            yield pa.array(score_rows(booster, features), pa.float64())
+
+    return score
+
+
+def score_rows(booster: lgb.Booster, features: pa.Array) -> np.ndarray:
+    """One score a row; the features are not copied."""
+    if not len(features):
+        return np.zeros(0)
+    width = booster.num_feature()
+    lengths = lists(features).lengths
+    if (lengths != width).any():
+        wrong = int(lengths[np.flatnonzero(lengths != width)[0]])
+        raise UserError(f"a row of {wrong} features; the model was trained on {width} a row")
+    values = features.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
+    return booster.predict(values, num_threads=1)

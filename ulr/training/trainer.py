@@ -1,7 +1,8 @@
-"""One process: a LightGBM model on a pair table, with early stopping and learned biases."""
+"""One process, without Spark, on data that is in memory."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,15 +10,18 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
+from ulr.arrow import hashes
 from ulr.errors import UserError
-from ulr.kernels.threads import use_threads
 from ulr.training.biases import Biases
-from ulr.training.dataset import RankingData
-from ulr.training.objective import LambdaOptions, PairObjective
-from ulr.training.validation import Criterion, make_criterion
-
-OURS = ("sigmoid", "lambdarank_truncation_level", "lambdarank_norm")
-NOT_OURS = ("objective", "metric", "num_iterations", "early_stopping_round")
+from ulr.training.crew import Member, ranks_of, train_crew
+from ulr.training.dataset import RankingData, split_queries
+from ulr.training.mesh import Mesh
+from ulr.training.parameters import Learner, split_parameters
+from ulr.training.partition import Bins, Shard, build_shard
+from ulr.training.reference import in_sample, make_reference
+from ulr.training.state import TrainState
+from ulr.training.validation import best_round, cut_of
+from ulr.training.worker import TrainSpec
 
 
 @dataclass(frozen=True)
@@ -38,37 +42,18 @@ class TrainedRanker:
         return self.booster.model_to_string(num_iteration=self.best_iteration)
 
 
-@dataclass
-class _Progress:
-    """Best value so far, and when."""
-
-    criterion: Criterion
-    patience: int
-    history: list[float] = field(default_factory=list)
-    best: int = 0
-
-    def add(self, value: float) -> bool:
-        """Note a round's value; True when there was no improvement for `patience` rounds."""
-        self.history.append(value)
-        if len(self.history) == 1 or self.criterion.better(value, self.history[self.best]):
-            self.best = len(self.history) - 1
-        return len(self.history) - 1 - self.best >= self.patience
-
-
-def split_parameters(
-    lightgbm: Mapping[str, Any], metric: str, repair: bool = True
-) -> tuple[dict[str, Any], LambdaOptions]:
-    """LightGBM's own parameters, and the ones that our objective reads instead."""
-    taken = [key for key in NOT_OURS if key in lightgbm]
-    if taken:
+def ranker_of(state: TrainState, stop_on: str) -> TrainedRanker:
+    """The model at the end of training; with a history, the best prefix of its trees."""
+    if not state.model:
         raise UserError(
-            f"lightgbm.{taken[0]} is set by training itself; see the train section instead"
+            "not one tree could be split; lower lightgbm.min_sum_hessian_in_leaf, "
+            "or train on more pairs"
         )
-    ours = {key: lightgbm[key] for key in OURS if key in lightgbm}
-    rest = {key: value for key, value in lightgbm.items() if key not in OURS}
-    return {"verbose": -1, **rest, "objective": "none"}, LambdaOptions(
-        **ours, metric=metric, repair=repair
-    )
+    best = state.rounds
+    if state.history:
+        best = best_round(state.history, cut_of(stop_on) is not None)
+    booster = lgb.Booster(model_str=state.model)
+    return TrainedRanker(booster, best, state.biases, list(state.history))
 
 
 def train_ranker(
@@ -82,68 +67,57 @@ def train_ranker(
     validation: RankingData | None = None,
     stop_on: str = "pair_loss",
     patience: int = 0,
+    checkpoint_every: int = 0,
     after_round: Callable[[int, float | None], None] | None = None,
 ) -> TrainedRanker:
     """Grow up to `rounds` trees; with `validation` and `patience`, keep the best prefix of them.
 
     after_round: told the round's number and its validation value, if there is one.
     """
-    parameters, options = split_parameters(lightgbm, metric, repair)
-    use_threads(int(parameters.get("num_threads", 0)))
-    objective = PairObjective(data.pairs, options, biases)
-    booster = lgb.Booster(parameters, _dataset(data, parameters))
-    progress = None
-    if validation is not None and patience > 0:
-        criterion = make_criterion(stop_on, validation, options.sigmoid)
-        _add_validation(booster, data, validation, parameters)
-        progress = _Progress(criterion, patience)
-
-    def gradients(scores: np.ndarray, _: lgb.Dataset) -> tuple[np.ndarray, np.ndarray]:
-        # Scores of the last round: what biases are learned from, except before the first tree.
-        if booster.current_iteration() > 0:
-            objective.learn_biases(scores)
-        return objective.fill(scores)
-
-    for number in range(1, rounds + 1):
-        if booster.update(fobj=gradients):
-            break  # no leaf can be split any more
-        value = _validate(booster, progress) if progress else None
-        if after_round:
-            after_round(number, value)
-        if progress and value is not None and progress.add(value):
-            break
-    best = progress.best + 1 if progress and progress.history else booster.current_iteration()
-    history = progress.history if progress else []
-    return TrainedRanker(booster, best, objective.biases, history)
+    cut_of(stop_on)
+    learner = split_parameters(lightgbm, metric, repair)
+    stops = validation is not None and patience > 0
+    if stops:
+        _refuse_other_width(data, validation)
+    spec = TrainSpec(rounds, learner, stop_on, patience if stops else 0, checkpoint_every)
+    bins = bins_of(data, learner)
+    state, _ = train_crew(
+        Mesh(0, [None], 0.0),
+        _members(data, validation if stops else None, bins),
+        spec,
+        TrainState(biases=biases),
+        threads=int(learner.lightgbm.get("num_threads", 0)) or (os.cpu_count() or 1),
+        save=lambda state: None,
+        tell=after_round or (lambda number, value: None),
+    )
+    return ranker_of(state, stop_on)
 
 
-def _dataset(
-    data: RankingData, parameters: Mapping[str, Any], reference: lgb.Dataset | None = None
-) -> lgb.Dataset:
-    """Labels are not used: the objective knows the pairs."""
-    labels = np.zeros(data.pairs.rows, np.float32)
-    return lgb.Dataset(data.features, labels, reference=reference, params=dict(parameters))
+def bins_of(data: RankingData, learner: Learner) -> Bins:
+    """Bins from a sample of the rows, which depends on the names of their queries alone."""
+    sizes = np.diff(data.pairs.query_rows)
+    sample = data.features[in_sample(hashes(data.query_ids), sizes, data.pairs.rows)]
+    return Bins(make_reference(sample, learner.lightgbm), sample.shape[1], learner.lightgbm)
 
 
-def _add_validation(
-    booster: lgb.Booster,
-    data: RankingData,
-    validation: RankingData,
-    parameters: Mapping[str, Any],
-) -> None:
+def _members(data: RankingData, validation: RankingData | None, bins: Bins) -> list[Member]:
+    """Every other query to every rank."""
+    ranks = ranks_of(1, data.pairs.queries)
+    trains, checks = _dealt(data, ranks, bins), [None] * ranks
+    if validation is not None:
+        checks = _dealt(validation, ranks, bins)
+    return [Member(t, v) for t, v in zip(trains, checks, strict=True)]
+
+
+def _dealt(data: RankingData, ranks: int, bins: Bins) -> list[Shard | None]:
+    turn = np.arange(data.pairs.queries) % ranks
+    parts = [split_queries(data, turn == rank) for rank in range(ranks)]
+    return [build_shard([p], bins, p.pairs.rows) if p.pairs.rows else None for p in parts]
+
+
+def _refuse_other_width(data: RankingData, validation: RankingData) -> None:
     if validation.features.shape[1] != data.features.shape[1]:
         raise UserError(
             f"validation rows have {validation.features.shape[1]} features, training rows "
             f"{data.features.shape[1]}; build both pair tables from the same features"
         )
-    booster.add_valid(_dataset(validation, parameters, booster.train_set), "validation")
-
-
-def _validate(booster: lgb.Booster, progress: _Progress) -> float:
-    criterion = progress.criterion
-
-    def measure(scores: np.ndarray, _: lgb.Dataset) -> tuple[str, float, bool]:
-        value = criterion.value(criterion.totals(scores))
-        return criterion.name, value, criterion.higher_is_better
-
-    return float(booster.eval_valid(measure)[0][2])

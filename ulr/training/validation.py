@@ -6,7 +6,7 @@ plain click metrics mislead (Kurennoy 6.4). `ndcg_at_k` needs golden labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,19 +37,38 @@ class Criterion:
         return new > old if self.higher_is_better else new < old
 
 
-def make_criterion(name: str, data: RankingData, sigmoid: float) -> Criterion:
-    """`pair_loss`, or `ndcg_at_K`, on the validation data."""
-    if name == PAIR_LOSS:
+def make_criterion(
+    name: str, data: RankingData | None, sigmoid: float, *, positive: int
+) -> Criterion:
+    """`pair_loss`, or `ndcg_at_K`, on a worker's validation data; None: it has none.
+
+    positive: validation documents with a positive label, over all workers.
+    """
+    cut = cut_of(name)
+    if cut is None:
         return Criterion(name, False, lambda scores: _pair_totals(scores, data, sigmoid))
-    cut = name.removeprefix("ndcg_at_")
-    if cut == name or not cut.isdigit() or int(cut) < 1:
-        raise UserError(f"train.stop_on = {name!r}: expected pair_loss or ndcg_at_K, K from 1")
-    if (data.labels <= 0).all():
+    if not positive:
         raise UserError(
             f"train.stop_on = {name!r}: no validation document has a positive label; "
             "use train.stop_on=pair_loss"
         )
-    return Criterion(name, True, lambda scores: _ndcg_totals(scores, data, int(cut)))
+    return Criterion(name, True, lambda scores: _ndcg_totals(scores, data, cut))
+
+
+def cut_of(name: str) -> int | None:
+    """K of `ndcg_at_K`, or None for `pair_loss`."""
+    if name == PAIR_LOSS:
+        return None
+    cut = name.removeprefix("ndcg_at_")
+    if cut == name or not cut.isdigit() or int(cut) < 1:
+        raise UserError(f"train.stop_on = {name!r}: expected pair_loss or ndcg_at_K, K from 1")
+    return int(cut)
+
+
+def best_round(history: Sequence[float], higher_is_better: bool) -> int:
+    """The round, from 1, with the best value; the first of them."""
+    best = max(history) if higher_is_better else min(history)
+    return list(history).index(best) + 1
 
 
 def _pair_totals(scores: np.ndarray, data: RankingData, sigmoid: float) -> np.ndarray:

@@ -1,0 +1,187 @@
+"""Two barrier workers with one thread each against one process with two: seconds and memory.
+
+    python tests/bench/distributed.py [--quick] [--queries N] [--features N] [--trees N]
+
+50,000 queries of 20 documents and 50 features: one million rows. Same pair files, same objective,
+same bins. "One process" is LightGBM's own learner for one process; "alone" is how `ulr train` runs
+with one worker. Times are those of training after ingestion. Memory is what a worker's process
+grew by, as a multiple of its share of the raw float32 matrix.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from ulr.schema import pairs_schema
+
+DOCS, PAIRS, FILES = 20, 60, 8
+SETTINGS = {"num_leaves": 31, "learning_rate": 0.1, "min_data_in_leaf": 1,
+            "min_sum_hessian_in_leaf": 5.0, "seed": 1}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="5,000 queries, 20 trees")
+    parser.add_argument("--queries", type=int, default=50_000)
+    parser.add_argument("--features", type=int, default=50)
+    parser.add_argument("--trees", type=int, default=100)
+    parser.add_argument("--only", choices=["process", "1", "2"], help=argparse.SUPPRESS)
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.quick:
+        args.queries, args.trees = 5000, 20
+    if args.only:
+        print(json.dumps(contest(args)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        write_pairs(Path(folder), args.queries, args.features)
+        found = {only: in_process(args, only, folder) for only in ("process", "2", "1")}
+    show(found, args)
+
+
+def write_pairs(folder: Path, queries: int, width: int) -> None:
+    """Lists whose pairs prefer what three of the features say."""
+    per_file = queries // FILES
+    for number in range(FILES):
+        rng = np.random.default_rng(number)
+        x = rng.normal(size=(per_file * DOCS, width)).astype(np.float32)
+        wish = x[:, 0] + np.sin(2 * x[:, 1]) + x[:, 2] * x[:, 3]
+        every = np.stack(np.triu_indices(DOCS, 1), axis=1)
+        picked = np.sort(np.argsort(rng.random((per_file, len(every))), axis=1)[:, :PAIRS], axis=1)
+        i, j = every[picked].reshape(-1, 2).T
+        start = np.repeat(np.arange(per_file) * DOCS, PAIRS)
+        clicks = [rng.poisson(2 * np.exp(0.7 * wish[start + k])) for k in (i, j)]
+        lists = {
+            "doc_ids": (DOCS, np.tile(np.arange(DOCS).astype(str), per_file)),
+            "labels": (DOCS, np.zeros(per_file * DOCS, np.int32)),
+            "features": (DOCS * width, x.reshape(-1)),
+            "group_sizes": (1, np.full(per_file, DOCS, np.int32)),
+            "doc_rows": (DOCS, np.tile(np.arange(DOCS, dtype=np.int32), per_file)),
+            "positions": (DOCS, np.tile(np.arange(1, DOCS + 1, dtype=np.int32), per_file)),
+            "pair_counts": (1, np.full(per_file, PAIRS, np.int32)),
+            "pair_i": (PAIRS, i.astype(np.int32)),
+            "pair_j": (PAIRS, j.astype(np.int32)),
+            "u_ij": (PAIRS, clicks[0].astype(np.float32)),
+            "u_ji": (PAIRS, clicks[1].astype(np.float32)),
+        }
+        columns = [pa.array([f"q{number}-{q}" for q in range(per_file)])]
+        for name in pairs_schema.names[1:]:
+            size, values = lists[name]
+            offsets = np.arange(per_file + 1, dtype=np.int32) * size
+            columns.append(pa.ListArray.from_arrays(offsets, pa.array(values)))
+        table = pa.table(columns, schema=pairs_schema)
+        pq.write_table(table, folder / f"part-{number}.parquet", row_group_size=1024)
+
+
+def in_process(args: argparse.Namespace, only: str, folder: str) -> dict:
+    command = [
+        sys.executable,
+        __file__,
+        "--only",
+        only,
+        "--folder",
+        folder,
+        "--queries",
+        str(args.queries),
+        "--features",
+        str(args.features),
+        "--trees",
+        str(args.trees),
+    ]
+    Console(stderr=True).print(f"{only} ...")
+    ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # fmt: skip
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def contest(args: argparse.Namespace) -> dict:
+    files = [str(f) for f in sorted(Path(args.folder).glob("*.parquet"))]
+    return one_process(args, files) if args.only == "process" else on_spark(args, files)
+
+
+def one_process(args: argparse.Namespace, files: list[str]) -> dict:
+    """LightGBM's learner for one process, with our gradients, on two threads."""
+    from ulr.training.dataset import read_pairs
+    from ulr.training.mesh import Mesh
+    from ulr.training.parameters import split_parameters
+    from ulr.training.partition import ShardBuilder
+    from ulr.training.state import TrainState
+    from ulr.training.trainer import bins_of
+    from ulr.training.worker import TrainSpec, Worker
+
+    learner = split_parameters({**SETTINGS, "num_threads": 2}, "ndcg")
+    first = read_pairs([pq.read_table(files[0])])
+    start = time.monotonic()
+    builder = ShardBuilder(bins_of(first, learner), args.queries // FILES * FILES * DOCS)
+    for file in files:
+        for batch in pq.ParquetFile(file).iter_batches(1024):
+            builder.add(read_pairs([pa.Table.from_batches([batch])]))
+    shard = builder.finish()
+    ingested = time.monotonic() - start
+    spec = TrainSpec(args.trees, learner, checkpoint_every=50)
+    warm = Worker(Mesh(0, [None], 1.0), TrainSpec(1, learner), shard, None, TrainState())
+    warm.run(lambda state: None, lambda number, value: None)
+    worker = Worker(Mesh(0, [None], 1.0), spec, shard, None, TrainState())
+    start = time.monotonic()
+    worker.run(lambda state: None, lambda number, value: None)
+    seconds = {**vars(worker.timings), "train": time.monotonic() - start, "ingest": ingested}
+    return {"workers": [{"rows": shard.rows, "seconds": seconds}]}
+
+
+def on_spark(args: argparse.Namespace, files: list[str]) -> dict:
+    from dataclasses import asdict
+
+    from ulr.config import load_settings
+    from ulr.session import start_session
+    from ulr.training.distributed import Fleet, train_on_spark
+    from ulr.training.from_tables import TrainPlan
+    from ulr.training.spread import PairFiles
+
+    settings = load_settings(None, ["spark.master=local[2]", "spark.driver.memory=3g"])
+    spark = start_session("bench", settings.spark)
+    plan = TrainPlan("joint", args.trees, SETTINGS, checkpoint_every=50)
+    source = PairFiles(args.folder, files)
+    start = time.monotonic()
+    outcome = train_on_spark(spark, source, plan, Fleet(int(args.only)))
+    total = time.monotonic() - start
+    spark.stop()
+    return {"workers": [asdict(r) for r in outcome.reports], "total": total}
+
+
+def show(found: dict[str, dict], args: argparse.Namespace) -> None:
+    names = {"process": "one process, 2 threads", "2": "two barrier workers, 1 thread each",
+             "1": "alone: one barrier worker, 2 threads"}  # fmt: skip
+    table = Table(title=f"{args.queries * DOCS:,} rows x {args.features}, {args.trees} trees")
+    for column in ("", "train s", "ratio", "gradient", "trees", "network", "ingest rows/s",
+                   "memory x raw"):  # fmt: skip
+        table.add_column(column, justify="right")
+    base = longest(found["process"], "train")
+    for only, result in found.items():
+        train = longest(result, "train")
+        parts = [f"{longest(result, n) / train:.0%}" for n in ("gradient", "trees", "network")]
+        rows = sum(w["rows"] for w in result["workers"]) / longest(result, "ingest")
+        raw = [w["rows"] * args.features * 4 for w in result["workers"]]
+        grown = [w.get("grown_bytes", 0) / r for w, r in zip(result["workers"], raw, strict=True)]
+        memory = f"{max(grown):.2f}" if max(grown) else "-"
+        table.add_row(names[only], f"{train:.1f}", f"{train / base:.2f}", *parts, f"{rows:,.0f}",
+                      memory)  # fmt: skip
+    Console().print(table)
+
+
+def longest(result: dict, name: str) -> float:
+    return max(worker["seconds"][name] for worker in result["workers"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""A small pair table for the tests of distributed training, whole and in parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from ulr.pair_arrays import PairArrays, lists_of
+from ulr.schema import pairs_schema
+from ulr.training.dataset import RankingData, split_queries
+
+DOCS, WIDTH = 8, 6
+
+
+def clicked_data(queries: int = 60, seed: int = 3) -> RankingData:
+    """One list a query; the first feature is what people click, position is what they see.
+
+    Queries differ a thousandfold in traffic, as they do: some rows weigh less than a rounding.
+    """
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(queries * DOCS, WIDTH)).astype(np.float32)
+    x[rng.random(x.shape) < 0.05] = np.nan
+    wish = np.nan_to_num(x[:, 0]) + 0.5 * np.nan_to_num(x[:, 1]) ** 2
+    i, j = (np.tile(k, queries).astype(np.int32) for k in np.triu_indices(DOCS, 1))
+    per_query = DOCS * (DOCS - 1) // 2
+    at = np.repeat(np.arange(queries) * DOCS, per_query)
+    traffic = 0.3 * 1000 ** np.repeat(rng.random(queries), per_query)
+    weight = (rng.poisson(traffic * np.exp(wish[at + place] - place / 4)) for place in (i, j))
+    skeleton = lists_of(np.full(queries, DOCS), np.full(queries, per_query))
+    u_ij, u_ji = (w.astype(np.float32) for w in weight)
+    pairs = PairArrays(**{**vars(skeleton), "i": i, "j": j, "u_ij": u_ij, "u_ji": u_ji})
+    labels = np.clip(np.rint(wish), 0, 3).astype(np.int32)
+    return RankingData(pa.array([f"q{n}" for n in range(queries)]), x, labels, pairs)
+
+
+def share(data: RankingData, rank: int, size: int) -> RankingData:
+    """A worker's queries: every size-th, so that shares differ in nothing but their queries."""
+    return split_queries(data, np.arange(data.pairs.queries) % size == rank)
+
+
+def as_table(data: RankingData) -> pa.Table:
+    """The rows of the pairs table."""
+    p, width = data.pairs, data.features.shape[1]
+    docs_at, pairs_at = p.group_docs[p.query_groups], p.group_pairs[p.query_groups]
+
+    def lists(offsets: np.ndarray, values: np.ndarray | pa.Array) -> pa.Array:
+        values = values.astype(np.int32) if values.dtype == np.int64 else values
+        return pa.ListArray.from_arrays(offsets.astype(np.int32), pa.array(values))
+
+    names = np.array([f"d{n}" for n in range(p.rows)])
+    columns = {
+        "query_id": data.query_ids,
+        "doc_ids": lists(p.query_rows, names),
+        "labels": lists(p.query_rows, data.labels),
+        "features": lists(p.query_rows * width, data.features.reshape(-1)),
+        "group_sizes": lists(p.query_groups, np.diff(p.group_docs)),
+        "doc_rows": lists(docs_at, p.doc_row),
+        "positions": lists(docs_at, p.position),
+        "pair_counts": lists(p.query_groups, np.diff(p.group_pairs)),
+        "pair_i": lists(pairs_at, p.i),
+        "pair_j": lists(pairs_at, p.j),
+        "u_ij": lists(pairs_at, p.u_ij),
+        "u_ji": lists(pairs_at, p.u_ji),
+    }
+    return pa.table([columns[f.name] for f in pairs_schema], schema=pairs_schema)

@@ -1,0 +1,99 @@
+"""A model from published pairs to a published text file; skipped if unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from ulr.pairing import partition_name
+from ulr.settings import Train
+from ulr.storage import Storage
+from ulr.training.checkpoint import Checkpoints
+from ulr.training.distributed import Fleet, Outcome, train_on_spark
+from ulr.training.from_tables import TrainPlan, record_of
+from ulr.training.spread import PairFiles
+from ulr.training.telemetry import Event
+from ulr.warehouse import Manifest, Warehouse, identity_of
+
+# How the work is shared out does not change the model: it is no part of its fingerprint.
+_NO_MATTER = ("num_workers", "peer_timeout", "max_retries")
+_THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
+
+
+@dataclass(frozen=True)
+class ModelOutcome:
+    """What became of a request for a model; `training` is None where it was skipped."""
+
+    manifest: Manifest
+    training: Outcome | None
+
+    @property
+    def skipped(self) -> bool:
+        """Whether nothing had changed."""
+        return self.training is None
+
+
+def build_model(
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    plan: TrainPlan,
+    train: Train,
+    *,
+    force: bool = False,
+    tell: Callable[[int, float | None], None] | None = None,
+) -> ModelOutcome:
+    """Publish `models` for one method: model.txt and record.json."""
+    partition = partition_name(plan.method)
+    files = warehouse.files("pairs", partition)
+    inputs = {"pairs": warehouse.current("pairs", partition).fingerprint}
+    made = {"train": train.model_dump(), "lightgbm": dict(plan.lightgbm)}
+    identity = identity_of(inputs=inputs, settings=_that_matter(made))
+    published = warehouse.current("models", partition)
+    if published and published.fingerprint == identity and not force:
+        return ModelOutcome(published, None)
+    checkpoints = Checkpoints(warehouse.storage.url, partition, identity)
+    with warehouse.writing("models", partition, identity) as draft:
+        checkpoints.sweep(keep_own=not force)
+        rounds: list[Event] = []
+        outcome = train_on_spark(
+            start_spark(),
+            PairFiles(warehouse.storage.url, files, plan.validation_share),
+            plan,
+            fleet_of(train),
+            checkpoints,
+            hear=lambda event: _note(rounds, event, tell),
+        )
+        folder = Storage(draft.url)
+        folder.write_text(outcome.ranker.model_text(), "model.txt")
+        folder.write_json(record_of(outcome.ranker, plan) | _course(outcome, rounds), "record.json")
+        counts = {"trees": outcome.ranker.best_iteration, "queries": outcome.queries,
+                  "rows": outcome.rows, "pairs": outcome.pairs}  # fmt: skip
+        manifest = draft.publish(identity, counts=counts, inputs=inputs, settings=made)
+        checkpoints.sweep(keep_own=False)
+    return ModelOutcome(manifest, outcome)
+
+
+def fleet_of(train: Train) -> Fleet:
+    """The settings that say how the work is shared out."""
+    return Fleet(train.num_workers, train.peer_timeout, train.max_retries)
+
+
+def _that_matter(made: dict[str, Any]) -> dict[str, Any]:
+    drop = {"train": _NO_MATTER, "lightgbm": _THREADS}
+    return {name: {k: v for k, v in part.items() if k not in drop[name]}
+            for name, part in made.items()}  # fmt: skip
+
+
+def _note(rounds: list[Event], event: Event, tell: Callable | None) -> None:
+    rounds.append(event)
+    if tell is not None:
+        tell(event["round"], event["value"])
+
+
+def _course(outcome: Outcome, rounds: list[Event]) -> dict[str, Any]:
+    """How it went: every worker's time, every round's, and what failed on the way."""
+    workers = [asdict(report) for report in outcome.reports]
+    return {"workers": workers, "rounds": rounds, "failures": outcome.failures}

@@ -1,0 +1,45 @@
+"""Where a run can go on after a loss: one file that is replaced whole.
+
+    ROOT/checkpoints/PARTITION/IDENTITY.json
+
+The identity is the fingerprint of inputs and settings: a run never resumes another's work. Two
+attempts that write at once do no harm, since every state of a run is the same in every attempt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ulr.storage import Storage
+from ulr.training.biases import Biases
+from ulr.training.state import TrainState, state_from_json
+
+TABLE = "checkpoints"
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """The checkpoint of one run; plain values, so that it can travel to a task."""
+
+    url: str
+    partition: str
+    identity: str
+
+    def save(self, state: TrainState) -> None:
+        """Publish a state in place of the one before."""
+        content = {"identity": self.identity, "state": state.as_json()}
+        Storage(self.url).write_json(content, TABLE, self.partition, f"{self.identity}.json")
+
+    def load(self, first: Biases | None) -> TrainState:
+        """The last state, or the beginning."""
+        found = Storage(self.url).read_json(TABLE, self.partition, f"{self.identity}.json")
+        if found is None or found["identity"] != self.identity:
+            return TrainState(biases=first)
+        return state_from_json(found["state"], first)
+
+    def sweep(self, *, keep_own: bool) -> None:
+        """Remove what other runs of this partition left behind, and the own one when done."""
+        storage = Storage(self.url)
+        for file in storage.files(TABLE, self.partition):
+            if not (keep_own and file.path.endswith(f"/{self.identity}.json")):
+                storage.delete(file.path)

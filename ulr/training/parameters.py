@@ -1,0 +1,113 @@
+"""LightGBM's settings, sorted by who obeys them: LightGBM, our objective, our bags.
+
+Refused here, before any work: what LightGBM would decide from one worker's rows alone, so that
+the model would depend on how the data lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from lightgbm.basic import _ConfigAliases
+
+from ulr.errors import UserError
+from ulr.training.draws import mix, scramble
+from ulr.training.objective import LambdaOptions
+
+OURS = ("sigmoid", "lambdarank_truncation_level", "lambdarank_norm")
+NOT_OURS = ("objective", "metric", "num_iterations", "early_stopping_round")
+BAGGING = ("bagging_fraction", "bagging_freq", "bagging_seed")
+NETWORK = ("machines", "num_machines", "local_listen_port", "machine_list_filename",
+           "time_out", "tree_learner", "pre_partition")  # fmt: skip
+# What may be said only in this way. Anything else looks at a worker's own rows, at its random
+# state, or at the number of rows in a node, which are not told in rows.
+ONLY = {"boosting": "gbdt", "data_sample_strategy": "bagging", "bagging_by_query": False,
+        "extra_trees": False, "linear_tree": False, "use_quantized_grad": False,
+        "path_smooth": 0.0, "cegb_penalty_split": 0.0,
+        "categorical_feature": ""}  # fmt: skip
+MOST_ROWS = 2**30 - 1
+
+
+@dataclass(frozen=True)
+class Bag:
+    """A share of the queries, drawn anew every so many rounds; `every` 0: all of them."""
+
+    fraction: float = 1.0
+    every: int = 0
+    seed: int = 3
+
+    def rows(self, keys: np.ndarray, round_number: int) -> np.ndarray | None:
+        """Whether each query (by the hash of its name) is in the bag of a round, from 0."""
+        if self.every <= 0 or self.fraction >= 1.0:
+            return None
+        draw = mix(self.seed, round_number // self.every)
+        return scramble(keys ^ np.uint64(draw)) < np.uint64(int(self.fraction * 2**64))
+
+
+@dataclass(frozen=True)
+class Learner:
+    """`lightgbm` is handed to LightGBM as it is; the rest is ours."""
+
+    lightgbm: Mapping[str, Any]
+    options: LambdaOptions
+    bag: Bag
+
+    def for_segment(self, first_round: int, ranks: int, units: int) -> dict[str, Any]:
+        """Settings of the Booster that grows the trees from `first_round` on, as one of `ranks`.
+
+        Its features are sampled from a seed of that round: a resumed run draws what the first did.
+        units: of the network, in a row.
+        """
+        seed = mix(int(self.lightgbm.get("feature_fraction_seed", 2)), first_round) % 2**31
+        settings = {**self.lightgbm, "feature_fraction_seed": seed}
+        if ranks > 1:
+            rows = int(self.lightgbm.get("min_data_in_leaf", 20)) * units
+            settings |= {"tree_learner": "data", "num_machines": ranks,
+                         "min_data_in_leaf": min(max(rows, 1), MOST_ROWS)}  # fmt: skip
+        return settings
+
+
+def split_parameters(lightgbm: Mapping[str, Any], metric: str, repair: bool = True) -> Learner:
+    """LightGBM's own parameters, the ones that our objective reads, and the bags that we draw."""
+    given = _by_main_name(lightgbm)
+    for name in (*NOT_OURS, *NETWORK):
+        if name in given:
+            raise UserError(
+                f"lightgbm.{name} is set by training itself; see the train section instead"
+            )
+    for name, only in ONLY.items():
+        if given.get(name, only) != only:
+            raise UserError(
+                f"lightgbm.{name} = {given[name]!r}: the model would depend on how the data is "
+                f"split over workers; only {only!r} is allowed"
+            )
+    ours = {key: given[key] for key in OURS if key in given}
+    seed = int(given.get("seed", 0))
+    bag = Bag(
+        float(given.get("bagging_fraction", 1.0)),
+        int(given.get("bagging_freq", 0)),
+        int(given.get("bagging_seed", seed)),
+    )
+    rest = {key: value for key, value in given.items() if key not in {*OURS, *BAGGING}}
+    rest.setdefault("feature_fraction_seed", seed)
+    if not rest.get("force_row_wise"):
+        rest["force_col_wise"] = True  # row-wise keeps the matrix twice, and timing would choose
+    if int(rest.get("min_data_in_leaf", 20)) <= 1:
+        rest["min_data_in_leaf"] = 0  # leaves are bounded by Hessian, not by an estimate of rows
+    fixed = {"verbose": -1, **rest, "objective": "none", "feature_pre_filter": False}
+    return Learner(fixed, LambdaOptions(**ours, metric=metric, repair=repair), bag)
+
+
+def _by_main_name(lightgbm: Mapping[str, Any]) -> dict[str, Any]:
+    """LightGBM knows many names for one thing; those that we look at get their main one."""
+    given = dict(lightgbm)
+    known = (*OURS, *NOT_OURS, *BAGGING, *NETWORK, *ONLY, "seed", "feature_fraction_seed",
+             "min_data_in_leaf", "force_row_wise", "num_threads")  # fmt: skip
+    for name in known:
+        for alias in _ConfigAliases.get(name) - {name}:
+            if alias in given:
+                given.setdefault(name, given.pop(alias))
+    return given
