@@ -31,7 +31,7 @@ def settings(folder: Path, data: Path) -> list[str]:
         "features.path": f"{data}/features",
         "groups.partitions": 2, "pairs.partitions": 2, "evaluate.partitions": 2,
         "pairs.test_share": 0.3, "train.rounds": 10, "promote.min_effective_sample_size": 10,
-        "promote.diagnostics": "ignore",
+        "promote.diagnostics": "ignore", "propensities.min_clicks": 5,
     }  # fmt: skip
     return [flag for key, value in changes.items() for flag in ("--set", f"{key}={value}")]
 
