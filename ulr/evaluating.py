@@ -25,6 +25,10 @@ from ulr.training.scoring import load_scorer
 from ulr.warehouse import Manifest, Warehouse, identity_of
 from ulr.weights import Propensities
 
+NOBODY_LEFT_OUT = (
+    "evaluate.holdout=query with pairs.test_share=0: no query was left out; set pairs.test_share "
+    "and train again, or use evaluate.holdout=time"
+)
 TOTALS = "_totals.json"  # the totals themselves; a name that readers of the table pass over
 
 
@@ -54,10 +58,7 @@ def build_evaluation(
     """Publish `metrics` of the models (name to LightGBM text; the first against the others)."""
     by_query = evaluate.holdout == "query"
     if by_query and test_share == 0:
-        raise UserError(
-            "evaluate.holdout=query with pairs.test_share=0: no query was left out; set "
-            "pairs.test_share and train again, or use evaluate.holdout=time"
-        )
+        raise UserError(NOBODY_LEFT_OUT)
     days = [f"dt={date}" for date in dates]
     files = [f for day in days for f in warehouse.files("groups", day)]
     found = find_features(features)
