@@ -22,6 +22,7 @@ setup(
     install_requires=[
         "lightgbm>=4.7,<5",
         "matplotlib>=3.9",
+        "mlflow>=3,<4",
         "numba>=0.61",
         "numpy>=2",
         "pandas>=2.2,<3",  # Spark's mapInArrow will not start without it, and warns from 3 on

@@ -23,7 +23,8 @@ MATHS = ("kernels", "arrow", "buckets", "contract", "histograms", "letor", "sche
          "propensity/report", "propensity/segments", "propensity/single_swap",
          "propensity/tally", "serving", "swaps",
          "pair_arrays", "pair_counts", "pair_grouping", "pair_rows", "pair_table", "weights",
-         "weight_health", "examination", "featurefiles", "session_pairs", "training")  # fmt: skip
+         "weight_health", "examination", "featurefiles", "session_pairs", "training",
+         "evaluation", "holdout", "night", "aside")  # fmt: skip
 # Of those rooms, the files that bring training to Spark.
 ON_SPARK = ("training/barrier", "training/distributed", "training/failures",
             "training/spread")  # fmt: skip
@@ -88,3 +89,9 @@ def test_only_training_imports_lightgbm():
     for path in FILES:
         if not room(path).startswith(("training", "propensity/regression_em")):
             assert not {n for n in imports(path) if n.split(".")[0] == "lightgbm"}, room(path)
+
+
+def test_only_the_registry_imports_mlflow():
+    for path in FILES:
+        if room(path) != "registry":
+            assert not {n for n in imports(path) if n.split(".")[0] == "mlflow"}, room(path)

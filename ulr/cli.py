@@ -23,6 +23,12 @@ STAGES = {
     "plan-swaps": "design a swap experiment: buckets, days until it is precise enough, its cost",
     "pairs": "turn groups, propensities and features into weighted pairs",
     "train": "train a LightGBM ranker on the pairs",
+    "evaluate": "judge models by golden labels and held-out clicks, with intervals",
+    "promote": "let the model challenge the champion in the registry, with a gate",
+    "score": "score a features table with a model of the registry, ranked per query",
+    "registry": "send models to the MLflow registry, send those that wait, list versions",
+    "nightly": "all of it for one date: groups to promotion, unchanged stages skipped",
+    "rerun": "train other methods or settings on past dates, from the daily groups alone",
     "compare": "train several methods on one log and print what each is worth",
     "config": "print the resolved settings",
 }

@@ -1,4 +1,4 @@
-"""The two errors a user can cause, and the exit code that a scheduler sees for each."""
+"""Errors that are one line to the user, and the exit code that a scheduler sees for each."""
 
 
 class UserError(ValueError):
@@ -11,3 +11,9 @@ class DataRefused(UserError):
     """The data broke its contract too often to be trusted; nothing was published."""
 
     exit_code = 3
+
+
+class RegistryAway(UserError):
+    """The tracking server does not answer. Nobody's mistake: a failure that may pass."""
+
+    exit_code = 1

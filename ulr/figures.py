@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -41,6 +42,30 @@ def curve_figure(
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.legend()
     figure.tight_layout()
+    figure.savefig(path)
+    pyplot.close(figure)
+
+
+def published_figure(rows: Sequence[Mapping[str, Any]], path: str) -> None:
+    """The same of rows of the propensities table; what was refused leaves a gap."""
+    import matplotlib  # noqa: PLC0415 (slow to import, and only figures need it)
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot  # noqa: PLC0415
+
+    figure, axes = pyplot.subplots(figsize=(7, 4), dpi=150)
+    for number, segment in enumerate(dict.fromkeys(row["segment"] for row in rows)):
+        own = [row for row in rows if row["segment"] == segment]
+        position = [row["position"] for row in own]
+        theta, low, high = (
+            np.array([row[name] for row in own], float) for name in ("theta", "lower", "upper")
+        )
+        colour = f"C{number}"
+        axes.fill_between(position, low, high, color=colour, alpha=0.25, linewidth=0)
+        axes.plot(position, theta, color=colour, marker="o", label=segment or "all traffic")
+    axes.set(xlabel="position", ylabel="theta, relative to position 1", yscale="log")
+    axes.grid(visible=True, which="both", alpha=0.3)
+    axes.legend()
     figure.savefig(path)
     pyplot.close(figure)
 

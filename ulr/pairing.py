@@ -66,6 +66,7 @@ def build_pairs(
             pairs_url=draft.url,
             partitions=pairs.partitions,
             recipe=recipe,
+            test_share=pairs.test_share,
         )
         inputs["weights"] = "see settings"  # the tables are in the fingerprint, and large
         record = {"counts": dict(report.counts), "inputs": inputs, "settings": settings}

@@ -14,16 +14,11 @@ from operator import add
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
-from ulr.featurefiles import read_features
-from ulr.histograms import partition_of
 from ulr.pair_table import PairRecipe, PairReport, build_pair_table
-from ulr.parcels import PARCEL, open_table, pack_by_part, unpack
-from ulr.schema import features_schema, groups_schema
-from ulr.storage import Storage, open_filesystem
+from ulr.sources import Sources, gather, receive
+from ulr.storage import Storage
 from ulr.weight_health import WeightHealth, read_health
 
 Batches = Iterator[pa.RecordBatch]
@@ -39,13 +34,14 @@ def write_pairs(
     pairs_url: str,
     partitions: int,
     recipe: PairRecipe,
+    test_share: float = 0.0,
 ) -> PairReport:
-    """Write one file of pairs per partition under `pairs_url`; return what was counted."""
-    sources = [("groups", f) for f in groups_files] + [("features", f) for f in features_files]
-    urls = {"groups": groups_url, "features": features_url}
-    read = partial(_read_sources, sources=sources, urls=urls, partitions=partitions)
-    parcels = spark.range(0, len(sources), 1, len(sources)).mapInArrow(read, PARCEL)
-    placed = parcels.repartitionById(partitions, F.col("part"))
+    """Write one file of pairs per partition under `pairs_url`; return what was counted.
+
+    test_share: queries that are left out, for `evaluate` to judge by.
+    """
+    sources = Sources(groups_url, groups_files, features_url, features_files, test_share, "train")
+    placed = gather(spark, sources, partitions)
     write = partial(_write_part, pairs_url=pairs_url, recipe=recipe)
     rows = placed.mapInArrow(write, "report string").collect()  # one row per file
     return reduce(add, [_read_report(row.report) for row in rows], no_report())
@@ -56,33 +52,11 @@ def no_report() -> PairReport:
     return PairReport(Counter(), WeightHealth(*np.zeros((4, 0))))
 
 
-def _read_sources(
-    batches: Batches, *, sources: list[tuple[str, str]], urls: dict[str, str], partitions: int
-) -> Batches:
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            kind, path = sources[number]
-            tables = _read_groups if kind == "groups" else read_features
-            for table in tables(urls[kind], path):
-                yield from pack_by_part(kind, table, partition_of(table, partitions))
-
-
-def _read_groups(url: str, path: str) -> Iterator[pa.Table]:
-    fs, _ = open_filesystem(url)
-    yield pq.read_table(path, filesystem=fs, use_threads=False).cast(groups_schema)
-
-
 def _write_part(batches: Batches, *, pairs_url: str, recipe: PairRecipe) -> Batches:
     """Build and write what was sent here; same input, same bytes, so a retry overwrites."""
-    tables: dict[str, list[pa.Table]] = {"groups": [], "features": []}
-    number = None
-    for part, kind, content in unpack(batches):
-        number = part
-        tables[kind].append(open_table(content))
+    number, groups, features = receive(batches)
     if number is None:
         return
-    groups = pa.concat_tables([groups_schema.empty_table(), *tables["groups"]])
-    features = pa.concat_tables([features_schema.empty_table(), *tables["features"]])
     table, report = build_pair_table(groups, features, recipe)
     if table.num_rows:
         name = f"part-{number:05d}.parquet"

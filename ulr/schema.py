@@ -130,15 +130,38 @@ pairs_schema = pa.schema(
     ]
 )
 
-# One number about a published table or model. Unique: (subject, position, name); position is null
-# for the whole. One folder per stage and subject.
+# One number about a published table or model. Unique: (subject, against, segment, position, name)
+# within a stage. One folder per stage and subject; sorted by that key, nulls first.
+#   subject   the method or the model; `logging` is the ranking that was shown
+#   against   null, or whom it is compared with: the value is then subject - against
+#   segment   null for all traffic;  position  null for the whole
+#   standard_error, lower, upper, queries   where it is an estimate: 95%, whole queries as clusters
+#   p_value   of a comparison: that the two are equal
 metrics_schema = pa.schema(
     [
         pa.field("stage", pa.string(), nullable=False),
         pa.field("subject", pa.string(), nullable=False),
+        pa.field("against", pa.string()),
+        pa.field("segment", pa.string()),
         pa.field("position", pa.int32()),
         pa.field("name", pa.string(), nullable=False),
         pa.field("value", pa.float64(), nullable=False),
+        pa.field("standard_error", pa.float64()),
+        pa.field("lower", pa.float64()),
+        pa.field("upper", pa.float64()),
+        pa.field("p_value", pa.float64()),
+        pa.field("queries", pa.int64()),
+    ]
+)
+
+# What a model makes of a features table. Unique: (query_id, doc_id). A query lives in one file;
+# sorted by query_id, rank. rank is from 1; score is the model's, only its order means something.
+scores_schema = pa.schema(
+    [
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("rank", pa.int32(), nullable=False),
+        pa.field("score", pa.float64(), nullable=False),
     ]
 )
 

@@ -208,6 +208,7 @@ class Pairs(Section):
     weight_cap: Annotated[float, Field(gt=0)]
     gamma: Annotated[float, Field(gt=0)]
     missing_features: Literal["drop", "error"]
+    test_share: Annotated[float, Field(ge=0, lt=1)]
     partitions: Count
 
 
@@ -236,6 +237,42 @@ class Compare(Section):
     test_share: Annotated[float, Field(gt=0, lt=1)]
 
 
+class Evaluate(Section):
+    """How a model is judged."""
+
+    holdout: Literal["query", "time", "none"]
+    correction: Literal["theta", "affine"]
+    precision_cuts: list[Count]
+    max_label: Count
+    segments: bool
+    partitions: Count
+
+
+class Mlflow(Section):
+    """The model registry."""
+
+    tracking_uri: str | None
+    folder: str
+    experiment: str
+    registered_model: str
+    retries: Annotated[int, Field(ge=0, le=10)]
+    backoff: Annotated[int, Field(ge=0)]
+
+
+class Promote(Section):
+    """The gate between challenger and champion."""
+
+    metric: str
+    min_effective_sample_size: Annotated[float, Field(ge=0)]
+    diagnostics: Literal["warning", "refused", "ignore"]
+
+
+class Score(Section):
+    """Batch scoring."""
+
+    partitions: Count
+
+
 class Settings(Section):
     """Everything, one section per stage."""
 
@@ -251,3 +288,7 @@ class Settings(Section):
     train: Train
     lightgbm: dict[str, str | int | float | bool | list[float]]
     compare: Compare
+    evaluate: Evaluate
+    mlflow: Mlflow
+    promote: Promote
+    score: Score

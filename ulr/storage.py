@@ -81,12 +81,16 @@ class Storage:
         selector = pafs.FileSelector(self.path(*parts), allow_not_found=True, recursive=recursive)
         return sorted(self.fs.get_file_info(selector), key=lambda i: i.path)
 
+    def read_text(self, *parts: str) -> str:
+        """A text file's content."""
+        with self.fs.open_input_stream(self.path(*parts)) as stream:
+            return stream.read().decode()
+
     def read_json(self, *parts: str) -> dict[str, Any] | None:
         """A JSON file's content, or None where there is none."""
         if not self.exists(*parts):
             return None
-        with self.fs.open_input_stream(self.path(*parts)) as stream:
-            return json.loads(stream.read())
+        return json.loads(self.read_text(*parts))
 
     def write_json(self, content: dict[str, Any], *parts: str) -> None:
         """Write a JSON file; a reader sees the old one or the new one, never a part."""

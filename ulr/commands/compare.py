@@ -72,9 +72,14 @@ def _pairs(warehouse: Warehouse, date: str, settings: Settings, method: str) -> 
             partial(start_session, "compare", settings.spark),
             warehouse,
             parse_dates(date),
-            pairs=settings.pairs.model_copy(update={"method": method}),
+            pairs=settings.pairs.model_copy(update={"method": method} | _kept_whole(method)),
             features=settings.features.path,
         )
+
+
+def _kept_whole(method: str) -> dict[str, float]:
+    """The labels table also judges: it keeps the queries that the others leave out."""
+    return {"test_share": 0.0} if method == "labels" else {}
 
 
 def _load(warehouse: Warehouse, method: str) -> RankingData:

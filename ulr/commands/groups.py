@@ -35,10 +35,11 @@ def run(args: argparse.Namespace, settings: Settings) -> None:
                 groups=settings.groups,
                 force=args.force,
             )
-        say(f"groups {date}: {_describe(outcome)}")
+        say(f"groups {date}: {describe(outcome)}")
 
 
-def _describe(outcome: Outcome) -> str:
+def describe(outcome: Outcome) -> str:
+    """What came in, what came out, and everything that was left out."""
     counts = outcome.manifest.counts
     bad = sum(n for name, n in counts.items() if name.startswith("bad:"))
     text = (

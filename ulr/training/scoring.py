@@ -1,4 +1,4 @@
-"""Scores of Arrow feature columns under a text model."""
+"""Scores under a text model: of Arrow feature columns, or of a matrix."""
 
 from __future__ import annotations
 
@@ -15,6 +15,31 @@ from ulr.errors import UserError
 def load_booster(model_text: str) -> lgb.Booster:
     """The LightGBM model itself."""
     return lgb.Booster(model_str=model_text)
+
+
+def lightgbm_version() -> str:
+    """What a model needs where it is loaded."""
+    return lgb.__version__
+
+
+def load_scorer(model_text: str, name: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Scores (float64) of rows x width features. One thread: Spark's tasks fill the cores."""
+    booster = load_booster(model_text)
+
+    def score(features: np.ndarray) -> np.ndarray:
+        check_width(features.shape[1], booster.num_feature(), name)
+        return booster.predict(features, num_threads=1)
+
+    return score
+
+
+def check_width(given: int, wanted: int, name: str) -> None:
+    """Features of another number must not be scored as if they were the right ones."""
+    if given != wanted:
+        raise UserError(
+            f"model {name} was trained on {wanted} features and these rows have {given}; "
+            "give the features it was trained on (features.path), or train on these"
+        )
 
 
 def scorer(model_text: str) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:

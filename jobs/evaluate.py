@@ -1,0 +1,11 @@
+"""The evaluate stage under spark-submit.
+
+spark-submit --master spark://HOST:7077 jobs/evaluate.py --conf conf/cluster.yaml --date 2026-01-03
+"""
+
+import sys
+
+from ulr.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["evaluate", *sys.argv[1:]]))

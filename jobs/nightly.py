@@ -1,0 +1,11 @@
+"""The nightly stage under spark-submit.
+
+spark-submit --master spark://HOST:7077 jobs/nightly.py --conf conf/cluster.yaml --date 2026-01-03
+"""
+
+import sys
+
+from ulr.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["nightly", *sys.argv[1:]]))

@@ -1,0 +1,11 @@
+"""The promote stage under spark-submit.
+
+spark-submit --master spark://HOST:7077 jobs/promote.py --conf conf/cluster.yaml --date 2026-01-03
+"""
+
+import sys
+
+from ulr.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["promote", *sys.argv[1:]]))

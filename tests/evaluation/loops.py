@@ -1,0 +1,53 @@
+"""Sessions one by one: what the estimators must come to. Slow on purpose."""
+
+from __future__ import annotations
+
+import math
+
+
+def ratio(xs, ws):
+    """Value and standard error of sum x / sum w, queries as clusters."""
+    n, top, bottom = len(xs), sum(xs), sum(ws)
+    value = top / bottom
+    scatter = sum((x - value * w) ** 2 for x, w in zip(xs, ws, strict=True))
+    return value, math.sqrt(n / (n - 1) * scatter) / bottom
+
+
+def rank_by(scores):
+    """Rank from 1 of every document; equal scores keep their order."""
+    order = sorted(range(len(scores)), key=lambda d: -scores[d])
+    return [order.index(d) + 1 for d in range(len(scores))]
+
+
+def click_sums(sessions, theta, scores):
+    """Of one query: {metric: (x, sessions, relevant)} from (documents, clicks) of each session."""
+    found = {name: [0.0, 0, 0.0] for name in ("dcg", "arp", "precision_at_1", "precision_at_3")}
+    for documents, clicks in sessions:
+        ranks = rank_by([scores[d] for d in documents])
+        for sums in found.values():
+            sums[1] += 1
+        for k, clicked in enumerate(clicks):
+            if not clicked:
+                continue
+            weight = 1 / theta[k]
+            values = {
+                "dcg": 1 / math.log2(1 + ranks[k]), "arp": ranks[k],
+                "precision_at_1": float(ranks[k] <= 1), "precision_at_3": (ranks[k] <= 3) / 3,
+            }  # fmt: skip
+            for name, value in values.items():
+                found[name][0] += weight * value
+                found[name][2] += weight
+    return found
+
+
+def pair_loss_sum(sessions, theta, psi, scores):
+    """Of one query: the joint-weighted loss of all its sessions' clicked pairs."""
+    total = 0.0
+    for documents, clicks in sessions:
+        for a, first in enumerate(documents):
+            for b, second in enumerate(documents):
+                if a == b or not clicks[a]:
+                    continue
+                weight = 1 / theta[a] - (1 / psi[a][b] if clicks[b] else 0)
+                total += weight * math.log1p(math.exp(scores[second] - scores[first]))
+    return total

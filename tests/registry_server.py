@@ -1,0 +1,76 @@
+"""A real tracking server over HTTP, for the time of a block, and a training to send to it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import lightgbm as lgb
+import numpy as np
+
+from ulr.submission import Submission
+
+WIDTH = 4
+CURVE = [{"segment": None, "position": k, "theta": 1 / k, "lower": 0.9 / k, "upper": None}
+         for k in (1, 2, 3)]  # fmt: skip
+
+
+@contextlib.contextmanager
+def tracking_server(folder, port=None):
+    """The server's URL while it lives; its own process group, so that its workers go with it."""
+    port = port or free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port),
+               "--workers", "1", "--backend-store-uri", f"sqlite:///{folder}/server.db",
+               "--artifacts-destination", f"{folder}/artifacts"]  # fmt: skip
+    environ = os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"}
+    with (folder / "server.log").open("wb") as log:
+        server = subprocess.Popen(
+            command, stdout=log, stderr=log, env=environ, start_new_session=True
+        )
+        try:
+            _wait(f"{url}/health", server, folder / "server.log")
+            yield url
+        finally:
+            os.killpg(server.pid, 15)
+            server.wait(30)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def _wait(url, server, log, seconds=150):
+    end = time.monotonic() + seconds
+    while True:
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5):
+            return
+        if server.poll() is not None or time.monotonic() > end:
+            raise TimeoutError(f"no server at {url}: {log.read_text()[-2000:]}")
+        time.sleep(0.5)
+
+
+def training(fingerprint="f1", seed=1):
+    """A small model with a record."""
+    x = np.random.default_rng(seed).normal(size=(200, WIDTH)).astype(np.float32)
+    settings = {"objective": "regression", "verbose": -1, "num_leaves": 4, "num_threads": 1}
+    booster = lgb.train(settings, lgb.Dataset(x, x[:, 0].copy()), 3)
+    return Submission(
+        fingerprint=fingerprint,
+        name="joint 2026-01-01..2026-01-03",
+        model=booster.model_to_string(),
+        example=x[:3].tolist(),
+        params={"train.rounds": "3", "pairs.method": "joint", "long": "x" * 900},
+        tags={"ulr.fingerprint": fingerprint, "ulr.window": "2026-01-01..2026-01-03"},
+        metrics={"ndcg_at_10": 0.5, "ndcg_at_10_lower": 0.4, "none": float("inf")},
+        history={"pair_loss": [0.7, 0.6, 0.65]},
+        files={"biases.json": '{"t_plus": [1.0, 0.5]}', "propensities.json": json.dumps(CURVE)},
+    )

@@ -1,0 +1,27 @@
+import numpy as np
+import pyarrow as pa
+
+from ulr.holdout import in_part
+from ulr.training.from_tables import queries_aside
+
+NAMES = pa.array([f"q{n}" for n in range(4000)])
+
+
+def test_train_and_test_are_all_and_the_share_is_kept():
+    test, train = in_part(NAMES, 0.2, "test"), in_part(NAMES, 0.2, "train")
+    np.testing.assert_array_equal(test, ~train)
+    assert abs(test.mean() - 0.2) < 4 * np.sqrt(0.2 * 0.8 / 4000)
+    assert in_part(NAMES, 0.2, "all").all()
+    assert in_part(NAMES, 0.0, "train").all()
+
+
+def test_a_larger_share_keeps_what_a_smaller_one_took():
+    assert in_part(NAMES, 0.3, "test")[in_part(NAMES, 0.1, "test")].all()
+
+
+def test_compare_and_evaluate_take_the_same_queries():
+    np.testing.assert_array_equal(in_part(NAMES, 0.1, "test"), queries_aside(NAMES, 0.1, "test"))
+
+
+def test_rows_of_no_query_are_in_no_part():
+    assert in_part(pa.array([], pa.string()), 0.5, "test").size == 0

@@ -1,0 +1,46 @@
+import pytest
+
+from ulr.errors import DataRefused, UserError
+from ulr.night import Done, Step, run_night
+
+
+def night(*bodies, **options):
+    return run_night(
+        "2026-01-01",
+        [Step(name, body) for name, body in zip("abc", bodies, strict=False)],
+        **options,
+    )
+
+
+def fails(error):
+    def body():
+        raise error
+
+    return body
+
+
+def good():
+    return Done("fine")
+
+
+def test_every_stage_is_told_and_the_last_word_is_the_outcome():
+    found = night(good, lambda: Done("same", skipped=True), lambda: Done("yes", outcome="promoted"))
+    assert [r.status for r in found.stages] == ["done", "skipped", "done"]
+    assert (found.outcome, found.exit_code, found.error) == ("promoted", 0, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(UserError("x"), 2), (DataRefused("x"), 3), (ZeroDivisionError("x"), 1)]
+)
+def test_a_failure_ends_the_night_with_the_code_that_schedulers_know(error, code):
+    found = night(good, fails(error), good)
+    assert [r.status for r in found.stages] == ["done", "failed", "not run"]
+    assert (found.outcome, found.exit_code, found.error) == ("failed", code, error)
+    assert found.to_json()["stages"][1]["words"] == "x"
+
+
+def test_a_night_can_begin_in_the_middle_and_says_where_it_cannot():
+    found = night(fails(ZeroDivisionError()), good, from_stage="b")
+    assert [r.status for r in found.stages] == ["not run", "done"]
+    with pytest.raises(UserError, match="expected one of a, b"):
+        night(good, good, from_stage="z")

@@ -1,0 +1,98 @@
+"""Judge models by golden labels and by held-out clicks, against the ranking that was shown."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+from rich.console import Console
+from rich.table import Table
+
+from ulr.commands.score import model_text
+from ulr.evaluating import EvaluationOutcome, build_evaluation
+from ulr.evaluation.part import LOGGING
+from ulr.evaluation.rows import metric_values
+from ulr.evaluation.totals import Estimate
+from ulr.examination import known_propensities
+from ulr.models import evaluation_name, trained_dates
+from ulr.progress import say, watched
+from ulr.propensities import window_dates
+from ulr.session import start_session
+from ulr.settings import Settings
+from ulr.warehouse import Warehouse
+
+EXAMPLE = "ulr evaluate --date 2026-01-01..2026-01-03 --model joint --model naive"
+
+SHOWN = ("ndcg_at_1", "ndcg_at_10", "map", "snips_dcg", "snips_arp", "ips_dcg", "pair_loss")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The clicks to judge by, and the models."""
+    parser.add_argument(
+        "--date", required=True, help="last day of the window, or the whole window as D1..D2"
+    )
+    parser.add_argument(
+        "--model", action="append", metavar="NAME",
+        help="a trained method, a registry URI or a LightGBM text file; may be repeated: the first "
+             "is compared with the others (default: the configured method)",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="also where nothing has changed")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> None:
+    """Evaluate, publish `metrics`, and print the table."""
+    warehouse = Warehouse(settings.warehouse.path)
+    names = list(dict.fromkeys(args.model or [settings.pairs.method]))
+    with watched("evaluate"):
+        outcome = judge(warehouse, args.date, names, settings, force=args.force)
+    if outcome.skipped:
+        say("evaluate: unchanged, skipped")
+    Console(highlight=False, width=140).print(result_table(outcome, names))
+
+
+def judge(
+    warehouse: Warehouse, date: str, names: list[str], settings: Settings, *, force: bool = False
+) -> EvaluationOutcome:
+    """Judge the named models on the window, as the settings say."""
+    dates = window_dates(warehouse, date, settings.propensities.window_days)
+    if settings.evaluate.holdout == "time":
+        for name in names:
+            trained_dates(warehouse, name).refuse_overlap(dates)
+    return build_evaluation(
+        partial(start_session, "evaluate", settings.spark),
+        warehouse,
+        dates,
+        {name: model_text(warehouse, name, settings) for name in names},
+        propensities=known_propensities(settings.pairs.propensities, warehouse),
+        features=settings.features.path,
+        test_share=settings.pairs.test_share,
+        evaluate=settings.evaluate,
+        sigmoid=float(settings.lightgbm.get("sigmoid", 1.0)),
+        partition=evaluation_name(names[0]),
+        force=force,
+    )
+
+
+def result_table(outcome: EvaluationOutcome, names: list[str]) -> Table:
+    """A row per metric: each ranking with half its 95% interval, then the first model's leads."""
+    rankings = {name: metric_values(outcome.totals, name) for name in (*names, LOGGING)}
+    leads = {rival: metric_values(outcome.totals, names[0], rival) for rival in rankings}
+    ours = rankings[names[0]]
+    queries = max((e.queries for e in ours.values()), default=0)
+    table = Table(title=f"judged by {queries:,} queries; 95% intervals, whole queries as clusters")
+    headings = [*rankings, *(f"{names[0]} - {rival}" for rival in leads if rival != names[0])]
+    for heading in ("", *headings):
+        table.add_column(heading, no_wrap=True, justify="right" if heading else "left")
+    for metric in (m for m in SHOWN if m in ours):
+        cells = [_shown(found[metric]) for found in rankings.values()]
+        cells += [_lead(found[metric]) for found in leads.values() if metric in found]
+        table.add_row(metric, *cells)
+    return table
+
+
+def _shown(found: Estimate) -> str:
+    return f"{found.value:.4f} ±{found.value - found.lower:.4f}"
+
+
+def _lead(found: Estimate) -> str:
+    return f"{found.value:+.4f} p={found.p_value:.2g}"

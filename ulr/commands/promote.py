@@ -1,0 +1,94 @@
+"""Let the trained model challenge the champion; the verdict and its reasons are written down."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+from ulr.commands.registry import registry_of, submission_of
+from ulr.errors import UserError
+from ulr.evaluating import build_evaluation
+from ulr.evaluation.totals import Totals
+from ulr.examination import WAREHOUSE, known_propensities
+from ulr.models import evaluation_name, read_model
+from ulr.progress import say, watched
+from ulr.promoting import Decision, promote, roll_back
+from ulr.propensities import window_dates
+from ulr.registry import CHAMPION
+from ulr.session import start_session
+from ulr.settings import Settings
+from ulr.warehouse import Warehouse
+
+EXAMPLE = "ulr promote --date 2026-01-03 --dry-run"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The clicks to judge by, and ways around the gate."""
+    parser.add_argument("--date", help="last day of the window to judge by, or D1..D2")
+    parser.add_argument("--dry-run", action="store_true", help="judge, and change nothing")
+    parser.add_argument("--force", metavar="REASON", help="promote whatever the gate says")
+    parser.add_argument(
+        "--rollback", metavar="REASON", help="give the alias back to the previous champion"
+    )
+
+
+def run(args: argparse.Namespace, settings: Settings) -> None:
+    """Judge and promote, or roll back."""
+    if args.rollback:
+        left, back = roll_back(registry_of(settings), args.rollback)
+        say(f"promote: version {left} rolled back, version {back} is champion again")
+        return
+    if not args.date:
+        raise UserError("promote needs --date, the window to judge by (or --rollback REASON)")
+    with watched("promote"):
+        decision = decide(args.date, settings, dry_run=args.dry_run, force=args.force)
+    say(describe(decision))
+
+
+def decide(
+    date: str, settings: Settings, *, dry_run: bool = False, force: str | None = None
+) -> Decision:
+    """The configured method's model against the champion, as the settings say."""
+    warehouse, method = Warehouse(settings.warehouse.path), settings.pairs.method
+    return promote(
+        registry_of(settings),
+        warehouse,
+        submission_of(warehouse, settings),
+        partial(_judge, warehouse, date, settings),
+        settings.promote,
+        method=method,
+        measured=settings.pairs.propensities == WAREHOUSE,
+        dry_run=dry_run,
+        force=force,
+    )
+
+
+def describe(decision: Decision) -> str:
+    """The outcome in one line, then the reasons."""
+    verdict = decision.verdict
+    head = {
+        "promoted": f"version {decision.version} is the new champion",
+        "kept": f"version {decision.version} is refused, the champion stays",
+        "champion": f"version {decision.version} is the champion already",
+        "dry run": f"would be {'promoted' if verdict.passed else 'refused'}; nothing was changed",
+    }[decision.outcome]
+    bad = set(verdict.against)
+    lines = [f"  {'against' if r in bad else 'for'}: {r}" for r in verdict.reasons]
+    return "\n".join([f"promote: {head}", *lines])
+
+
+def _judge(warehouse: Warehouse, date: str, settings: Settings, champion: str) -> Totals:
+    method = settings.pairs.method
+    outcome = build_evaluation(
+        partial(start_session, "promote", settings.spark),
+        warehouse,
+        window_dates(warehouse, date, settings.propensities.window_days),
+        {method: read_model(warehouse, method), CHAMPION: champion},
+        propensities=known_propensities(settings.pairs.propensities, warehouse),
+        features=settings.features.path,
+        test_share=settings.pairs.test_share,
+        evaluate=settings.evaluate,
+        sigmoid=float(settings.lightgbm.get("sigmoid", 1.0)),
+        partition=f"{evaluation_name(method)}-against-champion",
+    )
+    return outcome.totals

@@ -1,0 +1,86 @@
+"""Send the trained model to the registry, send what waits for a server, or list the versions."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from rich.console import Console
+from rich.table import Table
+
+from ulr.evaluating import last_totals
+from ulr.evaluation.totals import Totals
+from ulr.models import read_model
+from ulr.outbox import send_or_keep, sync, waiting
+from ulr.progress import say
+from ulr.registry import CHALLENGER, CHAMPION, Registry
+from ulr.settings import Settings
+from ulr.submission import Submission, gather_submission
+from ulr.warehouse import Warehouse
+
+EXAMPLE = "ulr registry sync"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """What to do."""
+    parser.add_argument(
+        "action", choices=("send", "sync", "list"),
+        help="send: the configured method's model; sync: what waits in the warehouse; list",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace, settings: Settings) -> None:
+    """Do it, and say what was done."""
+    warehouse, registry = Warehouse(settings.warehouse.path), registry_of(settings)
+    if args.action == "list":
+        Console(highlight=False).print(_listed(registry))
+        return
+    if args.action == "send":
+        sent = [send_or_keep(registry, warehouse, submission_of(warehouse, settings))]
+    else:
+        sent = sync(registry, warehouse)
+    for one in sent:
+        done = "registered" if one.new else "is registered already"
+        say(f"registry: {one.tags['ulr.method']} {one.tags['ulr.window']} {done}, "
+            f"version {one.version} of {registry.name}")  # fmt: skip
+    if not sent:
+        say(f"registry: nothing waits in the outbox ({len(waiting(warehouse))})")
+
+
+def registry_of(settings: Settings) -> Registry:
+    """The server that the settings name, or the environment, or the folder."""
+    how = settings.mlflow
+    uri = how.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or how.folder
+    return Registry(
+        uri,
+        experiment=how.experiment,
+        name=how.registered_model,
+        retries=how.retries,
+        backoff=how.backoff,
+    )
+
+
+def submission_of(warehouse: Warehouse, settings: Settings) -> Submission:
+    """The configured method's model with all that is known of it."""
+    method = settings.pairs.method
+    totals = last_totals(warehouse, method, read_model(warehouse, method))
+    return submission(warehouse, method, settings, totals)
+
+
+def submission(
+    warehouse: Warehouse, method: str, settings: Settings, totals: Totals | None
+) -> Submission:
+    """A method's model with the settings that made it."""
+    used = settings.model_dump(mode="json", exclude={"simulate", "plan_swaps", "compare", "mlflow"})
+    used["pairs"]["method"] = method
+    return gather_submission(warehouse, method, settings=used, totals=totals)
+
+
+def _listed(registry: Registry) -> Table:
+    held = {alias: registry.holder(alias) for alias in (CHAMPION, CHALLENGER)}
+    table = Table("version", "alias", "method", "window", "verdict", title=registry.name)
+    for one in registry.versions():
+        aliases = [a for a, who in held.items() if who and who.version == one.version]
+        tags = [one.tags.get(f"ulr.{n}", "") for n in ("method", "window", "verdict")]
+        table.add_row(str(one.version), ", ".join(aliases), *tags)
+    return table

@@ -1,0 +1,151 @@
+"""Models judged on held-out queries: totals of every partition, added up and published."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial, reduce
+from operator import add
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from ulr.errors import UserError
+from ulr.evaluation.part import EvaluationPlan, evaluate_part
+from ulr.evaluation.rows import metrics_table
+from ulr.evaluation.totals import Totals, read_totals
+from ulr.featurefiles import find_features
+from ulr.pairing import partition_name
+from ulr.settings import Evaluate
+from ulr.sources import Sources, gather, receive
+from ulr.storage import Storage, fingerprint
+from ulr.training.scoring import load_scorer
+from ulr.warehouse import Manifest, Warehouse, identity_of
+from ulr.weights import Propensities
+
+NOBODY_LEFT_OUT = (
+    "evaluate.holdout=query with pairs.test_share=0: no query was left out; set pairs.test_share "
+    "and train again, or use evaluate.holdout=time"
+)
+TOTALS = "_totals.json"  # the totals themselves; a name that readers of the table pass over
+
+
+@dataclass(frozen=True)
+class EvaluationOutcome:
+    """What was found, and whether it had been found before."""
+
+    manifest: Manifest
+    totals: Totals
+    skipped: bool
+
+
+def build_evaluation(
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    dates: Sequence[dt.date],
+    models: Mapping[str, str],
+    *,
+    propensities: tuple[Propensities, dict[str, Propensities]],
+    features: str,
+    test_share: float,
+    evaluate: Evaluate,
+    sigmoid: float = 1.0,
+    partition: str = "",
+    force: bool = False,
+) -> EvaluationOutcome:
+    """Publish `metrics` of the models (name to LightGBM text; the first against the others)."""
+    by_query = evaluate.holdout == "query"
+    if by_query and test_share == 0:
+        raise UserError(NOBODY_LEFT_OUT)
+    days = [f"dt={date}" for date in dates]
+    files = [f for day in days for f in warehouse.files("groups", day)]
+    found = find_features(features)
+    plan = _plan(models, propensities, evaluate, sigmoid)
+    settings = evaluate.model_dump() | {"test_share": test_share if by_query else 0.0}
+    inputs = {
+        "groups": {day: warehouse.current("groups", day).fingerprint for day in days},
+        "features": [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in found],
+        "models": {name: fingerprint(text) for name, text in models.items()},
+        "propensities": fingerprint(_plain(plan)),
+    }
+    identity = identity_of(inputs=inputs, settings=settings)
+    where = f"stage=evaluate-{partition or next(iter(models))}"
+    published = warehouse.current("metrics", where)
+    if published and published.fingerprint == identity and not force:
+        kept = warehouse.storage.read_json("metrics", where, published.folder, TOTALS)
+        return EvaluationOutcome(published, read_totals(kept["totals"]), skipped=True)
+    part = "test" if by_query else "all"
+    sources = Sources(
+        warehouse.storage.url, files, features, [f.path for f in found], test_share, part
+    )
+    totals = evaluate_models(start_spark(), sources, models, plan, evaluate.partitions)
+    if not totals.sums:
+        raise UserError(f"no group of {days[0]} to {days[-1]} is held out; nothing to judge by")
+    with warehouse.writing("metrics", where, identity) as draft:
+        table = metrics_table(totals)
+        folder = Storage(draft.url)
+        folder.write_table(table, "part-00000.parquet")
+        folder.write_json({"totals": totals.to_json()}, TOTALS)
+        counts = {"rows": table.num_rows}
+        manifest = draft.publish(identity, counts=counts, inputs=inputs, settings=settings)
+    return EvaluationOutcome(manifest, totals, skipped=False)
+
+
+def evaluate_models(
+    spark: SparkSession,
+    sources: Sources,
+    models: Mapping[str, str],
+    plan: EvaluationPlan,
+    partitions: int,
+) -> Totals:
+    """Judge where the data is; only totals come back."""
+    judge = partial(_judge_part, models=dict(models), plan=plan)
+    rows = gather(spark, sources, partitions).mapInArrow(judge, "totals string").collect()
+    return reduce(add, (read_totals(row.totals) for row in rows), Totals())
+
+
+def _judge_part(
+    batches: Iterator[pa.RecordBatch], *, models: dict[str, str], plan: EvaluationPlan
+) -> Iterator[pa.RecordBatch]:
+    number, groups, features = receive(batches)
+    if number is not None:
+        scorers = {name: load_scorer(text, name) for name, text in models.items()}
+        found = evaluate_part(groups, features, scorers, plan)
+        yield pa.RecordBatch.from_pydict({"totals": [found.to_json()]})
+
+
+def _plan(
+    models: Mapping[str, str],
+    propensities: tuple[Propensities, dict[str, Propensities]],
+    evaluate: Evaluate,
+    sigmoid: float,
+) -> EvaluationPlan:
+    first, *others = models
+    return EvaluationPlan(
+        *propensities,
+        cuts=evaluate.precision_cuts,
+        max_label=evaluate.max_label,
+        sigmoid=sigmoid,
+        affine=evaluate.correction == "affine",
+        segments=evaluate.segments,
+        against=[(first, other) for other in others],
+    )
+
+
+def _plain(plan: EvaluationPlan) -> dict[str, Any]:
+    return {
+        str(name): [None if v is None else v.tolist() for v in asdict(replace(p)).values()]
+        for name, p in [(None, plan.pooled), *plan.by_segment.items()]
+    }
+
+
+def last_totals(warehouse: Warehouse, method: str, text: str) -> Totals | None:
+    """What was published of this very model, or None."""
+    where = f"stage=evaluate-{partition_name(method)}"
+    published = warehouse.current("metrics", where)
+    if published is None or published.inputs["models"].get(method) != fingerprint(text):
+        return None
+    kept = warehouse.storage.read_json("metrics", where, published.folder, TOTALS)
+    return read_totals(kept["totals"])

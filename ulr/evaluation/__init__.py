@@ -1,0 +1,1 @@
+"""Evaluation: per-query numbers from labels and from clicks, as totals that merge."""

@@ -1,0 +1,23 @@
+"""Which queries a model is judged by and never trained on: a function of their names alone."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from ulr.arrow import hashes
+
+Part = Literal["all", "train", "test"]
+
+
+def in_part(query_ids: pa.ChunkedArray | pa.Array, share: float, part: Part) -> np.ndarray:
+    """True for rows of the queries in the part; `test` takes a share of the hash's range.
+
+    A larger share keeps every query that a smaller one took.
+    """
+    if part == "all" or len(query_ids) == 0:
+        return np.ones(len(query_ids), bool)
+    test = hashes(query_ids, hashes(pa.array(["test"]))) < np.uint64(min(share, 1 - 2**-53) * 2**64)
+    return test if part == "test" else ~test

@@ -1,0 +1,151 @@
+"""Challenger to champion: register, compare, judge, write the verdict down, move the alias.
+
+The verdict is on the version before the alias moves, so a crash in between is finished by the
+next run, and every step repeated leaves what it left before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ulr.errors import UserError
+from ulr.evaluation.rows import metric_values
+from ulr.evaluation.totals import Estimate, Totals
+from ulr.evaluation.verdict import Verdict, give_verdict
+from ulr.outbox import send_or_keep
+from ulr.registry import CHALLENGER, CHAMPION, Registered, Registry
+from ulr.settings import Promote
+from ulr.submission import Submission
+from ulr.warehouse import Warehouse
+
+PREVIOUS, ROLLED_BACK = "ulr.previous_champion", "ulr.rolled_back"
+SAMPLE_SIZE = "weights_effective_sample_size"
+Judge = Callable[[str], Totals]  # the champion's text -> totals of both
+
+
+@dataclass(frozen=True)
+class Decision:
+    """outcome: promoted | kept (the champion stays) | champion (it is already) | dry run."""
+
+    outcome: str
+    version: int | None
+    champion: int | None
+    verdict: Verdict
+
+
+def promote(
+    registry: Registry,
+    warehouse: Warehouse,
+    training: Submission,
+    judge: Judge,
+    how: Promote,
+    *,
+    method: str,
+    measured: bool,
+    dry_run: bool = False,
+    force: str | None = None,
+) -> Decision:
+    """Let the gate decide. measured: propensities are the warehouse's, with diagnostics."""
+    champion = registry.holder(CHAMPION)
+    if champion and champion.tags.get("ulr.fingerprint") == training.fingerprint:
+        verdict = Verdict(True, ["it is the champion already"], [])
+        return Decision("champion", champion.version, champion.version, verdict)
+    lead = _lead(registry, champion, judge, method, how.metric)
+    verdict = give_verdict(
+        metric=how.metric,
+        lead=lead,
+        sample_size=training.metrics.get(SAMPLE_SIZE),
+        min_sample_size=how.min_effective_sample_size,
+        findings=_findings(warehouse) if measured else [],
+        block=how.diagnostics,
+    )
+    known = champion.version if champion else None
+    if dry_run:
+        return Decision("dry run", None, known, verdict)
+    version = send_or_keep(registry, warehouse, training)
+    verdict = _after_rollback(version, _not_older(training, champion, verdict))
+    if force:
+        verdict = Verdict(True, [f"forced: {force}", *verdict.reasons], verdict.against)
+    registry.give(CHALLENGER, version.version)
+    outcome = "promoted" if verdict.passed else "kept"
+    _write_down(registry, version, outcome, verdict, lead=lead, champion=known)
+    if verdict.passed:
+        registry.give(CHAMPION, version.version)
+    return Decision(outcome, version.version, known, verdict)
+
+
+def roll_back(registry: Registry, reason: str) -> tuple[int, int]:
+    """Give the alias back to the champion before this one; returns (from, to)."""
+    champion = registry.holder(CHAMPION)
+    if champion is None:
+        raise UserError(f"{registry.name} has no champion; there is nothing to roll back")
+    before = champion.tags.get(PREVIOUS)
+    if not before:
+        raise UserError(
+            f"version {champion.version} of {registry.name} is the first champion; there is no "
+            "earlier one to roll back to"
+        )
+    registry.note(champion, {ROLLED_BACK: reason})
+    registry.give(CHAMPION, int(before))
+    return champion.version, int(before)
+
+
+def _lead(
+    registry: Registry, champion: Registered | None, judge: Judge, method: str, metric: str
+) -> Estimate | None:
+    if champion is None:
+        return None
+    text = registry.model_text(f"models:/{registry.name}/{champion.version}")
+    found = metric_values(judge(text), method, CHAMPION)
+    if metric not in found:
+        raise UserError(
+            f"promote.metric = {metric!r} was not measured; there is {', '.join(sorted(found))}"
+        )
+    return found[metric]
+
+
+def _not_older(training: Submission, champion: Registered | None, verdict: Verdict) -> Verdict:
+    """A past date that is run again must not replace what was learned since."""
+    ends = [t.get("ulr.window", "").rpartition("..")[2] for t in
+            (training.tags, champion.tags if champion else {})]  # fmt: skip
+    if not all(ends) or ends[0] >= ends[1] or "unknown" in ends:
+        return verdict
+    return _but(verdict, f"its window ends on {ends[0]}, the champion's on {ends[1]}")
+
+
+def _after_rollback(version: Registered, verdict: Verdict) -> Verdict:
+    why = version.tags.get(ROLLED_BACK)
+    if why is None:
+        return verdict
+    return _but(verdict, f"it was rolled back: {why}; --force REASON promotes it all the same")
+
+
+def _but(verdict: Verdict, words: str) -> Verdict:
+    return Verdict(False, [*verdict.reasons, words], [*verdict.against, words])
+
+
+def _write_down(
+    registry: Registry,
+    version: Registered,
+    outcome: str,
+    verdict: Verdict,
+    *,
+    lead: Estimate | None,
+    champion: int | None,
+) -> None:
+    tags = {"ulr.verdict": outcome, "ulr.reasons": "; ".join(verdict.reasons)}
+    if verdict.passed and champion is not None:
+        tags[PREVIOUS] = str(champion)
+    names = {"value": "lead", "lower": "lead_lower", "upper": "lead_upper", "p_value": "lead_p"}
+    metrics = {shown: getattr(lead, name) for name, shown in names.items()} if lead else {}
+    registry.note(version, tags, metrics)
+
+
+def _findings(warehouse: Warehouse) -> list[dict]:
+    """What the diagnostics of the published propensities said."""
+    manifest = warehouse.current("propensities")
+    if manifest is None:
+        return []
+    report = warehouse.storage.read_json("propensities", manifest.folder, "_report.json") or {}
+    return [f for segment in report.get("segments", []) for f in segment["diagnostics"]]

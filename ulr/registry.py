@@ -1,0 +1,259 @@
+"""The model registry: the only file that knows MLflow.
+
+Names and meanings are MLflow's: a run per training, a version per run, aliases `challenger` and
+`champion`. A training is registered once: its fingerprint is a tag that is looked for first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import math
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# Usage statistics to a third party are not for a library to switch on.
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+
+import mlflow
+import mlflow.lightgbm
+import numpy as np
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, RunTag
+from mlflow.entities.model_registry import ModelVersion
+from mlflow.exceptions import MlflowException
+from mlflow.models import ModelSignature
+from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
+from mlflow.types.schema import Schema, TensorSpec
+
+from ulr.errors import RegistryAway, UserError
+from ulr.figures import published_figure
+from ulr.storage import fingerprint
+from ulr.submission import Submission
+from ulr.training.scoring import lightgbm_version, load_booster
+
+CHALLENGER, CHAMPION = "challenger", "champion"
+_MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+_AWAY = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED")
+_PARAM_LENGTH = 500
+_URI = "MLFLOW_TRACKING_URI"
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A version of the registered model."""
+
+    version: int
+    run_id: str
+    tags: Mapping[str, str]
+    new: bool = False
+
+
+class Registry:
+    """One registered model on one tracking server, or in one SQLite file."""
+
+    def __init__(
+        self, uri: str, *, experiment: str, name: str, retries: int = 5, backoff: int = 2
+    ) -> None:
+        """uri: any that MLflow takes; a path is a folder with a SQLite file in it."""
+        self.folder = None if "://" in uri else Path(uri).absolute()
+        if self.folder:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        self.uri = f"sqlite:///{self.folder}/mlflow.db" if self.folder else uri
+        self.experiment, self.name = experiment, name
+        # MLflow retries every request itself, with exponential back-off; it asks these.
+        os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = str(retries)
+        os.environ["MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR"] = str(backoff)
+        for noisy in ("mlflow", "alembic"):
+            logging.getLogger(noisy).setLevel(logging.WARNING)
+
+    @property
+    def client(self) -> MlflowClient:
+        """MLflow's own client."""
+        return MlflowClient(self.uri)
+
+    def find(self, training: str) -> Registered | None:
+        """The version that a training became, if it did."""
+        with self._reaching():
+            wanted = f"name='{self.name}' and tags.`ulr.fingerprint`='{training}'"
+            found = self.client.search_model_versions(wanted, max_results=1)
+            return _registered(found[0]) if found else None
+
+    def send(self, training: Submission) -> Registered:
+        """Log the run and register its model, unless that has been done."""
+        known = self.find(training.fingerprint)
+        if known:
+            return known
+        with self._reaching():
+            self._sweep("ulr.fingerprint", training.fingerprint)
+            uri = self._log(training, training.tags)
+            # Version and tags in one request: a version without its fingerprint cannot be left.
+            made = mlflow.register_model(uri, self.name, tags=training.tags)
+            return _registered(made, new=True)
+
+    def send_comparison(self, name: str, trainings: Sequence[Submission]) -> str:
+        """One run with a child for every training, nothing registered; its id.
+
+        What has been sent before, and whole, is not sent again.
+        """
+        key = fingerprint([t.fingerprint for t in trainings])
+        with self._reaching():
+            wanted = f"tags.`ulr.comparison` = '{key}' and attributes.status = 'FINISHED'"
+            found = self.client.search_runs([self._experiment()], wanted)
+            if found:
+                return found[0].info.run_id
+            self._sweep("ulr.comparison", key)
+            tags = {"ulr.comparison": key}
+            with mlflow.start_run(
+                experiment_id=self._experiment(), run_name=name, tags=tags
+            ) as parent:
+                for training in trainings:
+                    self._log(training, {f"compared.{k}": v for k, v in training.tags.items()},
+                              nested=True)  # fmt: skip
+            return parent.info.run_id
+
+    def version(self, number: int) -> Registered:
+        """A version by its number."""
+        with self._reaching():
+            return _registered(self.client.get_model_version(self.name, str(number)))
+
+    def holder(self, alias: str) -> Registered | None:
+        """Who has the alias."""
+        with self._reaching():
+            try:
+                return _registered(self.client.get_model_version_by_alias(self.name, alias))
+            except MlflowException as error:
+                if error.error_code in _MISSING:
+                    return None
+                raise
+
+    def give(self, alias: str, version: int) -> None:
+        """Move the alias to a version."""
+        with self._reaching():
+            self.client.set_registered_model_alias(self.name, alias, str(version))
+
+    def note(
+        self, who: Registered, tags: Mapping[str, str], metrics: Mapping[str, float] | None = None
+    ) -> None:
+        """Write tags on a version and on its run, and metrics on the run."""
+        with self._reaching():
+            client = self.client
+            for key, value in tags.items():
+                client.set_model_version_tag(self.name, str(who.version), key, value)
+            now = int(time.time() * 1000)
+            listed = [Metric(n, v, now, 0) for n, v in (metrics or {}).items() if math.isfinite(v)]
+            run_tags = [RunTag(key, value) for key, value in tags.items()]
+            client.log_batch(who.run_id, metrics=listed, tags=run_tags)
+
+    def model_text(self, uri: str) -> str:
+        """LightGBM's text of a model by URI, such as models:/NAME@champion."""
+        with self._reaching():
+            try:
+                return mlflow.lightgbm.load_model(uri).model_to_string()
+            except MlflowException as error:
+                if error.error_code in _MISSING:
+                    raise UserError(
+                        f"no model {uri} at {self.uri}; expected models:/NAME/VERSION or "
+                        "models:/NAME@ALIAS, see `ulr registry list`"
+                    ) from None
+                raise
+
+    def versions(self) -> list[Registered]:
+        """Every version, newest first."""
+        with self._reaching():
+            found = self.client.search_model_versions(f"name='{self.name}'")
+            return [_registered(v) for v in sorted(found, key=lambda v: -int(v.version))]
+
+    def _experiment(self) -> str:
+        client = self.client
+        found = client.get_experiment_by_name(self.experiment)
+        if found:
+            return found.experiment_id
+        place = (self.folder / "artifacts").as_uri() if self.folder else None
+        try:
+            return client.create_experiment(self.experiment, artifact_location=place)
+        except MlflowException as error:  # another process was quicker
+            if error.error_code != ErrorCode.Name(RESOURCE_ALREADY_EXISTS):
+                raise
+            return client.get_experiment_by_name(self.experiment).experiment_id
+
+    def _sweep(self, tag: str, value: str) -> None:
+        """Runs of the same thing that were interrupted before it was whole: remove them."""
+        wanted = f"tags.`{tag}` = '{value}'"
+        for run in self.client.search_runs([self._experiment()], wanted):
+            self.client.delete_run(run.info.run_id)
+
+    def _log(self, training: Submission, tags: Mapping[str, str], *, nested: bool = False) -> str:
+        """One run with all that is known of a training; the URI of its model."""
+        where = self._experiment()
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mlflow.start_run(
+                experiment_id=where, run_name=training.name, tags=dict(tags), nested=nested
+            ) as run,
+        ):
+            self._log_record(run.info.run_id, training, folder)
+            return _log_model(training, Path(folder))
+
+    def _log_record(self, run_id: str, training: Submission, folder: str) -> None:
+        now = int(time.time() * 1000)
+        params = [Param(k, v[:_PARAM_LENGTH]) for k, v in sorted(training.params.items())]
+        metrics = [Metric(n, v, now, 0) for n, v in training.metrics.items() if math.isfinite(v)]
+        for name, values in training.history.items():
+            metrics += [Metric(f"validation_{name}", v, now, step)
+                        for step, v in enumerate(values, start=1) if math.isfinite(v)]  # fmt: skip
+        client = self.client
+        client.log_batch(run_id, metrics=metrics, params=params)
+        for name, content in training.files.items():
+            client.log_text(run_id, content, name)
+        curve = json.loads(training.files.get("propensities.json", "[]"))
+        if curve:
+            published_figure(curve, f"{folder}/propensities.png")
+            client.log_artifact(run_id, f"{folder}/propensities.png")
+
+    @contextlib.contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """MLflow's functions speak to this server in the block; one that does not answer, after
+        MLflow's own retries, is one clear error."""
+        before = os.environ.get(_URI)
+        mlflow.set_tracking_uri(self.uri)  # also changes the environment, which is not ours
+        try:
+            yield
+        except (MlflowException, OSError) as error:
+            if isinstance(error, MlflowException) and error.error_code not in _AWAY:
+                raise
+            why = str(error).splitlines()[0][:200]
+            raise RegistryAway(f"the model registry {self.uri} does not answer: {why}") from error
+        finally:
+            os.environ.pop(_URI, None)
+            if before is not None:
+                os.environ[_URI] = before
+
+
+def _log_model(training: Submission, folder: Path) -> str:
+    """The Booster in MLflow's LightGBM flavour; whoever loads it needs lightgbm and no more."""
+    booster = load_booster(training.model)
+    example = np.array(training.example, np.float32)
+    inputs = Schema([TensorSpec(np.dtype("float32"), (-1, booster.num_feature()))])
+    outputs = Schema([TensorSpec(np.dtype("float64"), (-1,))])
+    beside = [folder / name for name in training.files]
+    for path in beside:
+        path.write_text(training.files[path.name])
+    info = mlflow.lightgbm.log_model(
+        booster,
+        name="model",
+        signature=ModelSignature(inputs, outputs),
+        input_example=example if example.size else None,
+        pip_requirements=[f"lightgbm=={lightgbm_version()}"],
+        extra_files=[path.as_uri() for path in beside],
+    )
+    return info.model_uri
+
+
+def _registered(found: ModelVersion, *, new: bool = False) -> Registered:
+    return Registered(int(found.version), found.run_id, dict(found.tags), new)

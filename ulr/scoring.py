@@ -1,0 +1,93 @@
+"""A features table scored by a model: every query's documents in their new order.
+
+One shuffle brings a query's rows together; scores are made and sorted there, batch by batch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from ulr.featurefiles import find_features
+from ulr.pair_rows import feature_matrix
+from ulr.schema import scores_schema
+from ulr.sources import Sources, gather, receive
+from ulr.storage import Storage, fingerprint
+from ulr.training.scoring import load_scorer
+from ulr.warehouse import Manifest, Warehouse, identity_of
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class ScoreOutcome:
+    """What became of a request for scores."""
+
+    manifest: Manifest
+    skipped: bool
+
+
+def build_scores(
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    *,
+    features: str,
+    model: str,
+    name: str,
+    partitions: int,
+    force: bool = False,
+) -> ScoreOutcome:
+    """Publish `scores` of the features by the model's text; `name` is how it was asked for."""
+    found = find_features(features)
+    listed = [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in found]
+    inputs = {"features": listed, "model": fingerprint(model)}
+    identity = identity_of(inputs=inputs, settings={"partitions": partitions})
+    published = warehouse.current("scores")
+    if published and published.fingerprint == identity and not force:
+        return ScoreOutcome(published, skipped=True)
+    with warehouse.writing("scores", "", identity) as draft:
+        sources = Sources("", [], features, [f.path for f in found])
+        write = partial(_write_part, url=draft.url, model=model, name=name)
+        rows = gather(start_spark(), sources, partitions).mapInArrow(write, COUNTED).collect()
+        counts = Counter(rows=0, queries=0)
+        for row in rows:
+            counts.update(rows=row.rows, queries=row.queries)
+        record = {"counts": dict(counts), "inputs": inputs, "settings": {"model": name}}
+        return ScoreOutcome(draft.publish(identity, **record), skipped=False)
+
+
+COUNTED = "rows long, queries long"
+
+
+def score_table(features: pa.Table, scorer: Callable[[np.ndarray], np.ndarray]) -> pa.Table:
+    """Rows of the scores table for queries that are here as a whole, query after query."""
+    matrix = feature_matrix(features, np.arange(features.num_rows))
+    scores = scorer(matrix) if features.num_rows else np.zeros(0)
+    table = pa.table(
+        {"query_id": features["query_id"], "doc_id": features["doc_id"], "score": scores}
+    )
+    # Equal scores: by document, so that the order does not depend on that of the files.
+    order = [("query_id", "ascending"), ("score", "descending"), ("doc_id", "ascending")]
+    table = table.sort_by(order).combine_chunks()
+    query = table["query_id"].combine_chunks().dictionary_encode()
+    code = np.asarray(query.indices) if len(query) else np.zeros(0, np.int64)
+    first = np.flatnonzero(np.diff(code, prepend=-1))
+    rank = np.arange(code.size) - np.repeat(first, np.diff([*first, code.size])) + 1
+    columns = [table["query_id"], table["doc_id"], pa.array(rank, pa.int32()), table["score"]]
+    return pa.table(columns, schema=scores_schema)
+
+
+def _write_part(batches: Batches, *, url: str, model: str, name: str) -> Batches:
+    number, _, features = receive(batches)
+    if number is None:
+        return
+    table = score_table(features, load_scorer(model, name))
+    Storage(url).write_table(table, f"part-{number:05d}.parquet")
+    queries = int((np.asarray(table["rank"]) == 1).sum())
+    yield pa.RecordBatch.from_pydict({"rows": [table.num_rows], "queries": [queries]})

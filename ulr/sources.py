@@ -1,0 +1,78 @@
+"""Groups and features on their way to a reducer: every query's rows meet in one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ulr.featurefiles import read_features
+from ulr.histograms import partition_of
+from ulr.holdout import Part, in_part
+from ulr.parcels import PARCEL, open_table, pack_by_part, unpack
+from ulr.schema import features_schema, groups_schema
+from ulr.storage import open_filesystem
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Files of groups and features, and which of their queries are wanted."""
+
+    groups_url: str
+    groups_files: Sequence[str]
+    features_url: str
+    features_files: Sequence[str]
+    test_share: float = 0.0
+    part: Part = "all"
+
+
+def gather(spark: SparkSession, sources: Sources, partitions: int) -> DataFrame:
+    """Parcels of groups and features, those of a query in one partition; one shuffle."""
+    files = [("groups", f) for f in sources.groups_files]
+    files += [("features", f) for f in sources.features_files]
+    read = partial(_read, sources=sources, files=files, partitions=partitions)
+    parcels = spark.range(0, len(files), 1, len(files)).mapInArrow(read, PARCEL)
+    return parcels.repartitionById(partitions, F.col("part"))
+
+
+def receive(batches: Batches) -> tuple[int | None, pa.Table, pa.Table]:
+    """The partition's number (None: nothing came), its groups and its features."""
+    tables: dict[str, list[pa.Table]] = {"groups": [], "features": []}
+    number = None
+    for part, kind, content in unpack(batches):
+        number = part
+        tables[kind].append(open_table(content))
+    groups = pa.concat_tables([groups_schema.empty_table(), *tables["groups"]])
+    features = pa.concat_tables([features_schema.empty_table(), *tables["features"]])
+    return number, groups, features
+
+
+def _read(
+    batches: Batches, *, sources: Sources, files: list[tuple[str, str]], partitions: int
+) -> Batches:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            kind, path = files[number]
+            for table in map(partial(_wanted, sources=sources), _tables(kind, path, sources)):
+                if table.num_rows:
+                    yield from pack_by_part(kind, table, partition_of(table, partitions))
+
+
+def _wanted(table: pa.Table, sources: Sources) -> pa.Table:
+    chosen = in_part(table["query_id"], sources.test_share, sources.part)
+    return table if chosen.all() else table.filter(pa.array(chosen))
+
+
+def _tables(kind: str, path: str, sources: Sources) -> Iterator[pa.Table]:
+    if kind == "features":
+        yield from read_features(sources.features_url, path)
+        return
+    fs, _ = open_filesystem(sources.groups_url)
+    yield pq.read_table(path, filesystem=fs, use_threads=False).cast(groups_schema)
