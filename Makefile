@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHES ?= groups kernels training quality distributed
+BENCHES ?= groups propensities kernels training quality distributed
 BENCH_READY := $(VENV)/.bench-ready
 
 .PHONY: demo test test-pure bench lint format clean java
