@@ -1,8 +1,7 @@
 import numpy as np
 import pyarrow as pa
 
-from ulr.holdout import in_part
-from ulr.training.from_tables import queries_aside
+from ulr.holdout import in_part, queries_aside
 
 NAMES = pa.array([f"q{n}" for n in range(4000)])
 
@@ -19,8 +18,9 @@ def test_a_larger_share_keeps_what_a_smaller_one_took():
     assert in_part(NAMES, 0.3, "test")[in_part(NAMES, 0.1, "test")].all()
 
 
-def test_compare_and_evaluate_take_the_same_queries():
-    np.testing.assert_array_equal(in_part(NAMES, 0.1, "test"), queries_aside(NAMES, 0.1, "test"))
+def test_another_purpose_chooses_other_queries():
+    test, validation = (queries_aside(NAMES, 0.5, purpose) for purpose in ("test", "validation"))
+    assert abs((test & validation).mean() - 0.25) < 4 * np.sqrt(0.25 * 0.75 / 4000)
 
 
 def test_rows_of_no_query_are_in_no_part():

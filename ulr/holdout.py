@@ -12,6 +12,16 @@ from ulr.arrow import hashes
 Part = Literal["all", "train", "test"]
 
 
+def queries_aside(
+    query_ids: pa.ChunkedArray | pa.Array, share: float, purpose: str
+) -> np.ndarray:  # fmt: skip
+    """A share of the queries by the hash of their name; another purpose, another choice."""
+    if len(query_ids) == 0:
+        return np.zeros(0, bool)
+    seed = hashes(pa.array([purpose]))
+    return hashes(query_ids, seed) < np.uint64(min(share, 1 - 2**-53) * 2**64)
+
+
 def in_part(query_ids: pa.ChunkedArray | pa.Array, share: float, part: Part) -> np.ndarray:
     """True for rows of the queries in the part; `test` takes a share of the hash's range.
 
@@ -19,5 +29,5 @@ def in_part(query_ids: pa.ChunkedArray | pa.Array, share: float, part: Part) -> 
     """
     if part == "all" or len(query_ids) == 0:
         return np.ones(len(query_ids), bool)
-    test = hashes(query_ids, hashes(pa.array(["test"]))) < np.uint64(min(share, 1 - 2**-53) * 2**64)
+    test = queries_aside(query_ids, share, "test")
     return test if part == "test" else ~test

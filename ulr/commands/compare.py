@@ -11,12 +11,13 @@ from rich.table import Table
 from ulr.commands.train import plan_of, train_watched
 from ulr.dates import parse_dates
 from ulr.errors import UserError
+from ulr.holdout import queries_aside
 from ulr.pairing import build_pairs, partition_name
 from ulr.progress import watched
 from ulr.session import start_session
 from ulr.settings import Settings
 from ulr.training.dataset import RankingData, split_queries
-from ulr.training.from_tables import golden_metrics, load_pairs, queries_aside
+from ulr.training.from_tables import golden_metrics, load_pairs
 from ulr.warehouse import Warehouse
 
 EXAMPLE = "ulr compare --date 2026-01-01..2026-01-03"

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ulr.arrow import hashes
+from ulr.holdout import queries_aside
 from ulr.kernels.ranking_metrics import metric_names, ranking_metrics
 from ulr.storage import open_filesystem
 from ulr.training.biases import first_biases
@@ -67,14 +66,6 @@ def train_plan(
         checkpoint_every=plan.checkpoint_every,
         after_round=after_round,
     )
-
-
-def queries_aside(query_ids: pa.Array, share: float, purpose: str) -> np.ndarray:
-    """A share of the queries by the hash of their name; another purpose, another choice."""
-    if len(query_ids) == 0:
-        return np.zeros(0, bool)
-    seed = hashes(pa.array([purpose]))
-    return hashes(query_ids, seed) < np.uint64(min(share, 1 - 2**-53) * 2**64)
 
 
 def golden_metrics(ranker: TrainedRanker, data: RankingData) -> dict[str, float]:

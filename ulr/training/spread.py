@@ -18,10 +18,10 @@ from pyspark.sql import functions as F
 
 from ulr.arrow import hashes, lists, whole
 from ulr.errors import UserError
+from ulr.holdout import queries_aside
 from ulr.parcels import PARCEL, pack_by_part
 from ulr.schema import pairs_schema
 from ulr.storage import open_filesystem
-from ulr.training.from_tables import queries_aside
 from ulr.training.reference import in_sample
 from ulr.training.task import TRAIN, VALIDATION
 
