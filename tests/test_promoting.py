@@ -1,6 +1,7 @@
 """The gate on a real SQLite registry; what judges is given as totals."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from registry_server import training
 
@@ -8,7 +9,9 @@ from ulr.errors import UserError
 from ulr.evaluation.totals import Column, Totals, total
 from ulr.promoting import PREVIOUS, SAMPLE_SIZE, promote, roll_back
 from ulr.registry import CHALLENGER, CHAMPION, Registry
+from ulr.schema import diagnostics_schema
 from ulr.settings import Promote
+from ulr.storage import Storage
 from ulr.warehouse import Warehouse
 
 HOW = Promote(metric="snips_dcg", min_effective_sample_size=10, diagnostics="warning")
@@ -66,6 +69,26 @@ def test_thin_weights_are_refused_even_with_nobody_to_beat_and_force_says_why(wa
     assert registry.holder(CHAMPION) is None
     assert go("a", size=1.0, force="first night").outcome == "promoted"
     assert registry.version(1).tags["ulr.reasons"].startswith("forced: first night")
+
+
+def test_what_the_published_diagnostics_warn_of_blocks_a_model_made_with_them(tmp_path):
+    registry = Registry(str(tmp_path / "mlflow"), experiment="tests", name="ranker")
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    row = {"segment": None, "check": "arms", "subject": "1:2", "value": 3.0, "p_value": 1e-4,
+           "words": "arms of unequal size"}  # fmt: skip
+    rows = [row | {"verdict": verdict} for verdict in ("ok", "warning")]
+    with warehouse.writing("diagnostics", "", "x") as draft:
+        table = pa.Table.from_pylist(rows, schema=diagnostics_schema)
+        Storage(draft.url).write_table(table, "part-00000.parquet")
+        draft.publish("x", counts={}, inputs={}, settings={})
+    sent = training("a")
+    sent.metrics[SAMPLE_SIZE] = 100.0
+    for measured, outcome in ((True, "kept"), (False, "promoted")):
+        found = promote(registry, warehouse, sent, judged(0.0), HOW, method="joint",
+                        measured=measured)  # fmt: skip
+        assert found.outcome == outcome
+        against = ["diagnostics, warning: arms of unequal size"] if measured else []
+        assert found.verdict.against == against
 
 
 def test_a_dry_run_changes_nothing(ways):

@@ -29,10 +29,7 @@ def known_propensities(source: str, warehouse: Warehouse) -> Known:
 
 def read_published(warehouse: Warehouse) -> Known:
     """What `ulr propensities` published last."""
-    theta, psi = (
-        pa.concat_tables(pq.read_table(f, filesystem=warehouse.storage.fs) for f in files)
-        for files in (warehouse.files("propensities"), warehouse.files("joint_propensities"))
-    )
+    theta, psi = (warehouse.read(table) for table in ("propensities", "joint_propensities"))
     pooled = _published_set(theta, psi, None)
     if pooled is None:
         raise UserError("propensities: position 1 was refused; see `ulr propensities` for why")

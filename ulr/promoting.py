@@ -144,8 +144,6 @@ def _write_down(
 
 def _findings(warehouse: Warehouse) -> list[dict]:
     """What the diagnostics of the published propensities said."""
-    manifest = warehouse.current("propensities")
-    if manifest is None:
+    if warehouse.current("diagnostics") is None:
         return []
-    report = warehouse.storage.read_json("propensities", manifest.folder, "_report.json") or {}
-    return [f for segment in report.get("segments", []) for f in segment["diagnostics"]]
+    return warehouse.read("diagnostics").to_pylist()

@@ -21,13 +21,11 @@ from ulr.propensity.diagnostics import drift_findings
 from ulr.propensity.estimators import HARVESTS, SWAPS, Evidence
 from ulr.propensity.given import theta_of_json
 from ulr.propensity.regression_em import Exposures
-from ulr.propensity.report import SegmentResult, as_json, curve_table, findings_table, joint_table
+from ulr.propensity.report import SegmentResult, curve_table, findings_table, joint_table
 from ulr.propensity.segments import estimate_segment
 from ulr.settings import Propensities
 from ulr.storage import Storage
 from ulr.warehouse import Manifest, Warehouse, identity_of
-
-REPORT = "_report.json"  # for people; a name that readers of the table pass over
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,6 @@ def build_propensities(
         Storage(checks.url).write_table(findings, "part-00000.parquet")
         Storage(pairs.url).write_table(joint, "part-00000.parquet")
         Storage(theta.url).write_table(curve, "part-00000.parquet")
-        Storage(theta.url).write_json(as_json(results), REPORT)
         pairs.publish(identity, counts={"rows": joint.num_rows}, **record)
         counts = {"rows": curve.num_rows, "findings": findings.num_rows}
         checks.publish(identity, counts={"rows": findings.num_rows}, **record)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ulr import __version__
@@ -112,9 +111,7 @@ def _health(warehouse: Warehouse, method: str) -> list[dict[str, Any]]:
     partition = f"stage=pairs-{partition_name(method)}"
     if warehouse.current("metrics", partition) is None:
         return []
-    fs = warehouse.storage.fs
-    tables = [pq.read_table(f, filesystem=fs) for f in warehouse.files("metrics", partition)]
-    return pa.concat_tables(tables).select(["position", "name", "value"]).to_pylist()
+    return warehouse.read("metrics", partition).select(["position", "name", "value"]).to_pylist()
 
 
 def _whole(health: list[dict[str, Any]]) -> dict[str, float]:
@@ -128,12 +125,9 @@ def _counts(counts: Mapping[str, int]) -> dict[str, float]:
 def _propensity_files(warehouse: Warehouse) -> dict[str, str]:
     """The published tables as JSON, and what the diagnostics said."""
     files = {}
-    for table in ("propensities", "joint_propensities"):
-        manifest = warehouse.current(table)
-        if manifest is not None:
-            parts = [pq.read_table(f, filesystem=warehouse.storage.fs)
-                     for f in warehouse.files(table)]  # fmt: skip
-            files[f"{table}.json"] = _json(pa.concat_tables(parts).to_pylist())
+    for table in ("propensities", "joint_propensities", "diagnostics"):
+        if warehouse.current(table) is not None:
+            files[f"{table}.json"] = _json(warehouse.read(table).to_pylist())
     return files
 
 

@@ -15,6 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from ulr import __version__
 from ulr.errors import UserError
 from ulr.lock import hold
@@ -98,6 +101,11 @@ class Warehouse:
             raise UserError(f"the warehouse {self.storage.url} has no {what}; {hint}")
         where = _join(table, partition)
         return [self.storage.path(where, manifest.folder, name) for name in manifest.files]
+
+    def read(self, table: str, partition: str = "") -> pa.Table:
+        """All rows of a small table."""
+        files = self.files(table, partition)
+        return pa.concat_tables(pq.read_table(f, filesystem=self.storage.fs) for f in files)
 
     @contextlib.contextmanager
     def writing(self, table: str, partition: str, identity: str) -> Iterator[Draft]:

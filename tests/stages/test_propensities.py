@@ -15,6 +15,7 @@ from ulr.errors import UserError
 from ulr.propensities import build_propensities, estimate_propensities, plain_rates, window_dates
 from ulr.propensity.arms import counts_by_segment
 from ulr.propensity.counts import exposures, harvest_table, moment_table, swap_counts
+from ulr.propensity.report import as_json
 from ulr.schema import groups_schema, joint_propensities_schema, propensities_schema
 from ulr.warehouse import Warehouse
 
@@ -159,8 +160,7 @@ def test_both_tables_are_published_and_an_unchanged_window_is_skipped(spark, war
     joint = pq.read_table(file)
     assert joint.schema.equals(joint_propensities_schema)
     assert joint.num_rows == 3 * 6
-    folder = warehouse.current("propensities").folder
-    report = warehouse.storage.read_json("propensities", folder, "_report.json")
+    report = as_json(outcome.results)
     assert len(report["theta"]) == 4
     json.dumps(report, allow_nan=False)
 

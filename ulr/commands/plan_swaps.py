@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
@@ -68,12 +67,10 @@ def _guess(warehouse: Warehouse, positions: int) -> tuple[np.ndarray, str]:
     curve = 1.0 / np.arange(1, positions + 1)
     if warehouse.current("propensities") is None:
         return curve, "1 / k (nothing is published yet)"
-    fs = warehouse.storage.fs
-    for file in warehouse.files("propensities"):
-        for row in pq.read_table(file, filesystem=fs).to_pylist():
-            inside = row["segment"] is None and row["position"] <= positions
-            if inside and row["theta"] is not None:
-                curve[row["position"] - 1] = row["theta"]
+    for row in warehouse.read("propensities").to_pylist():
+        inside = row["segment"] is None and row["position"] <= positions
+        if inside and row["theta"] is not None:
+            curve[row["position"] - 1] = row["theta"]
     return curve, "the published propensities"
 
 
