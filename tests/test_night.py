@@ -24,9 +24,14 @@ def good():
 
 
 def test_every_stage_is_told_and_the_last_word_is_the_outcome():
-    found = night(good, lambda: Done("same", skipped=True), lambda: Done("yes", outcome="promoted"))
+    found = night(
+        good,
+        lambda: Done("same", skipped=True),
+        lambda: Done("yes", outcome="promoted", details={"version": 3}),
+    )
     assert [r.status for r in found.stages] == ["done", "skipped", "done"]
     assert (found.outcome, found.exit_code, found.error) == ("promoted", 0, None)
+    assert [s["details"] for s in found.to_json()["stages"]] == [{}, {}, {"version": 3}]
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,7 @@ def _write_part(batches: Batches, *, groups_url: str, quarantine_url: str) -> Ba
     merged = canonical(merge(groups) if groups else transit_schema.empty_table())
     if merged.num_rows:
         counts["groups"] += merged.num_rows
+        counts["queries"] += pc.count_distinct(merged["query_id"]).as_py()
         counts["patterns"] += len(merged["counts"].combine_chunks().values)
         counts["groups_bytes"] += Storage(groups_url).write_table(merged, name)
     if bad:

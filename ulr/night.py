@@ -18,11 +18,12 @@ FAILURE = 1  # exit code of what is nobody's mistake
 
 @dataclass(frozen=True)
 class Done:
-    """What a stage has to say; skipped: nothing had changed."""
+    """What a stage has to say; skipped: nothing had changed. details: the same for programs."""
 
     words: str
     skipped: bool = False
     outcome: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class StageRecord:
     status: str = "not run"
     seconds: float = 0.0
     words: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -79,5 +81,6 @@ def run_night(date: str, steps: Sequence[Step], *, from_stage: str | None = None
         finally:
             record.seconds = round(time.monotonic() - started, 3)
         record.status, record.words = "skipped" if done.skipped else "done", done.words
+        record.details = done.details
         summary.outcome = done.outcome or summary.outcome
     return summary

@@ -7,7 +7,8 @@ next run, and every step repeated leaves what it left before.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from ulr.errors import UserError
 from ulr.evaluation.rows import metric_values
@@ -33,6 +34,11 @@ class Decision:
     champion: int | None
     verdict: Verdict
 
+    def to_json(self) -> dict[str, Any]:
+        """For a night's summary."""
+        return {"outcome": self.outcome, "version": self.version, "champion": self.champion,
+                **asdict(self.verdict)}  # fmt: skip
+
 
 def promote(
     registry: Registry,
@@ -49,8 +55,7 @@ def promote(
     """Let the gate decide. measured: propensities are the warehouse's, with diagnostics."""
     champion = registry.holder(CHAMPION)
     if champion and champion.tags.get("ulr.fingerprint") == training.fingerprint:
-        verdict = Verdict(True, ["it is the champion already"], [])
-        return Decision("champion", champion.version, champion.version, verdict)
+        return Decision("champion", champion.version, champion.version, _promoted_before(champion))
     lead = _lead(registry, champion, judge, method, how.metric)
     verdict = give_verdict(
         metric=how.metric,
@@ -89,6 +94,13 @@ def roll_back(registry: Registry, reason: str) -> tuple[int, int]:
     registry.note(champion, {ROLLED_BACK: reason})
     registry.give(CHAMPION, int(before))
     return champion.version, int(before)
+
+
+def _promoted_before(champion: Registered) -> Verdict:
+    """The same night again: what was said when it was promoted still holds."""
+    before = champion.tags.get("ulr.reasons")
+    said = [f"when it was promoted: {before}"] if before else []
+    return Verdict(True, ["it is the champion already", *said], [])
 
 
 def _lead(

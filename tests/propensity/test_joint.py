@@ -11,6 +11,7 @@ from tests.propensity.test_swaps import BROWSING, POSITIONS, arms_of, draw, lab_
 from ulr.propensity.arms import SwapCounts
 from ulr.propensity.browsing import fit_browsing, row_skipping_psi
 from ulr.propensity.combined import combined_curve
+from ulr.propensity.diagnostics import browsing_findings
 from ulr.propensity.joint import frechet, joint_estimates, measure_pairs
 from ulr.simulate.browsing import RowSkipping
 
@@ -68,6 +69,16 @@ def test_fitted_row_skipping_finds_gamma_and_the_chances_of_going_on():
     _, fit, _ = estimate(lab.draw(np.random.default_rng(3), 2_000_000))
     assert fit.parameters["gamma"] == pytest.approx(0.25, abs=0.02)
     np.testing.assert_allclose(fit.parameters["go_on"], go_on[:-1], atol=0.05)
+
+
+def test_every_browsing_model_is_reported_with_its_bic_and_the_chosen_one_is_named():
+    lab = lab_of(BROWSING["continuous"], single_buckets(POSITIONS))
+    _, fit, fared = estimate(lab.draw(np.random.default_rng(7), 400_000))
+    found = {f.subject: f for f in browsing_findings(fit, fared)}
+    assert {name: f.value for name, f in found.items()} == {f.name: f.bic for f in fared}
+    assert found["continuous"].words.endswith("the best; chosen")
+    assert "behind the best" in found["independent"].words
+    assert browsing_findings(fit, []) == []
 
 
 def test_pairs_that_no_pair_swap_touched_are_filled_and_say_so():

@@ -120,6 +120,7 @@ def test_ten_thousand_rows_with_every_kind_of_broken_row_are_counted_exactly(spa
     assert bad == reasons
     assert counts["read"] == len(log)
     assert counts["pages"] == len(good)
+    assert counts["queries"] == len({page["query_id"] for page in good})
     assert counts["duplicates"] == len(log) - len(good) - reasons.total()
     groups = rows_of(tmp_path / "w", "groups")
     assert oracle.expand_groups(groups) == oracle.click_histograms(good, 50)

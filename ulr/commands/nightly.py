@@ -166,7 +166,8 @@ class Night:
         decision = promote.decide(self.judged_by(), self.settings)
         told = promote.describe(decision).removeprefix("promote: ").splitlines()
         skipped = decision.outcome == "champion"
-        return Done("; ".join(line.strip() for line in told), skipped, decision.outcome)
+        words = "; ".join(line.strip() for line in told)
+        return Done(words, skipped, decision.outcome, decision.to_json())
 
 
 def _watched(name: str, body: Callable[[], Done]) -> Done:

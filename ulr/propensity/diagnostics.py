@@ -14,6 +14,7 @@ from scipy.stats import chi2, norm
 
 from ulr.propensity.affine import Regression
 from ulr.propensity.arms import BucketArms, SwapCounts
+from ulr.propensity.browsing import BrowsingFit
 from ulr.propensity.curve import Curve
 from ulr.propensity.graph import name_nodes
 from ulr.propensity.joint import PairEstimate
@@ -124,6 +125,19 @@ def joint_findings(curve: Curve, pairs: Iterable[PairEstimate]) -> list[Finding]
             f"(independent browsing) and {between[1]} the minimum (continuous)"
         )
         rows.insert(0, Finding("joint", "all", float(len(rows)), np.nan, "ok", words))
+    return rows
+
+
+def browsing_findings(chosen: BrowsingFit, fared: Iterable[BrowsingFit]) -> list[Finding]:
+    """How every model of browsing did on the co-clicks: its BIC, and how far behind the best."""
+    fits = list(fared)
+    best = min((fit.bic for fit in fits), default=np.nan)
+    rows = []
+    for fit in fits:
+        behind = f"{fit.bic - best:,.0f} behind the best" if fit.bic > best else "the best"
+        words = f"{fit.name}: BIC {fit.bic:,.0f}, {behind}"
+        words += "; chosen" if fit.name == chosen.name else ""
+        rows.append(Finding("browsing", fit.name, fit.bic, np.nan, "ok", words))
     return rows
 
 

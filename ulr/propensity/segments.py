@@ -37,6 +37,7 @@ def estimate_segment(
         findings += diagnostics.sample_ratio_findings(swaps, how.alarm)
         findings += diagnostics.untouched_findings(swaps, how.alarm)
         findings += diagnostics.joint_findings(curve, pairs)
+        findings += diagnostics.browsing_findings(fit, fared)
     findings += diagnostics.trust_findings(evidence.trust or [], how.alarm)
     return SegmentResult(segment, curve, pairs, fit, fared, findings)
 
