@@ -1,20 +1,26 @@
 """The `ulr` command: `ulr STAGE --conf FILE --set section.key=value`.
 
-A stage is a module of `ulr.commands` with EXAMPLE, `configure(parser)` and
-`run(args, settings)`. It is imported only when asked for, so `ulr --help` needs no Spark.
+A stage is a module of `ulr.commands` with EXAMPLE, `configure(parser)` and `run(args, settings)`,
+which says things for people (`ulr.terminal`) and returns its Answer for scripts. It is imported
+only when asked for, so `ulr --help` needs no Spark. Options that every stage has are added here.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 from ulr import __version__
 from ulr.config import load_settings
 from ulr.errors import DataRefused, UserError
+from ulr.noise import noise_to_log
+from ulr.terminal import answer, complain, on_screen
 
 STAGES = {
     "simulate": "write a click log with known truth, its features and the truth itself",
@@ -31,9 +37,20 @@ STAGES = {
     "rerun": "train other methods or settings on past dates, from the daily groups alone",
     "compare": "train several methods on one log and print what each is worth",
     "config": "print the resolved settings",
+    "doctor": "check Java, Spark, memory, disk, the warehouse and MLflow, and say what mends them",
 }
 
-PIPELINE = "click log -> sessions -> groups -> propensities -> pairs -> LightGBM -> evaluation"
+PIPELINE = "click log -> groups -> propensities -> pairs -> train -> evaluate -> promote -> score"
+BEGIN = """\
+begin here, in an empty folder:
+  ulr doctor                                  # is this machine ready?
+  ulr simulate                                # three days of a log with known truth
+  ulr groups --date 2026-01-01..2026-01-02    # the first two, reduced to click patterns
+  ulr nightly --date 2026-01-03               # the third, and all the rest: a model is champion
+  ulr score                                   # every document scored by it
+
+with a log of your own: --set sessions.path=FOLDER --set features.path=FOLDER
+`ulr STAGE --help` tells more of a stage, with an example."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,26 +60,48 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.stage is None:
         parser.print_help()
         return 0
-    module = import_module("ulr.commands." + args.stage.replace("-", "_"))
     try:
-        args = _stage_parser(args.stage, module).parse_args(rest)
-        module.run(args, load_settings(args.conf, args.set))
-    except UserError as error:
-        return _refuse(error)
+        return _stage(args.stage, rest)
+    except KeyboardInterrupt as why:  # as a shell counts a signal's exit code
+        complain("interrupted; what is published is whole, run again to go on")
+        return 128 + (why.args[0] if why.args else signal.SIGINT)
+
+
+def _stage(stage: str, rest: list[str]) -> int:
+    with noise_to_log(stage):
+        module = import_module("ulr.commands." + stage.replace("-", "_"))
+    args = _stage_parser(stage, module).parse_args(rest)
+    with on_screen(stage, quiet=args.quiet, json=args.json) as log:
+        return _run(module, args, log)
+
+
+def _run(module: ModuleType, args: argparse.Namespace, log: Path | None) -> int:
+    """The stage's answer, or one line about why there is none; the exit code."""
+    answered = False
+    try:
+        found = module.run(args, load_settings(args.conf, args.set))
+        answer(found.document)
+        answered = True
+        if found.error is not None:
+            raise found.error
     except Exception as error:
-        found = user_error_of_a_task(error)
-        if found is None:
+        known = error if isinstance(error, UserError) else user_error_of_a_task(error)
+        if known is None and log is None:
             raise
-        return _refuse(found)
-    except KeyboardInterrupt:
-        print("ulr: interrupted; nothing was published", file=sys.stderr)
-        return 130
-    return 0
+        words, code = (str(known), known.exit_code) if known else (_unexpected(error, log), 1)
+    else:
+        return 0
+    complain(words)
+    if not answered:
+        answer({"error": words, "exit_code": code})
+    return code
 
 
-def _refuse(error: UserError) -> int:
-    print(f"ulr: {error}", file=sys.stderr)
-    return error.exit_code
+def _unexpected(error: Exception, log: Path) -> str:
+    """Nobody's mistake but ours: the stack trace goes to the log."""
+    traceback.print_exception(error)
+    first = str(error).partition("\n")[0][:300]
+    return f"unexpected {type(error).__name__}: {first} (the stack trace is in {log})"
 
 
 def user_error_of_a_task(error: Exception) -> UserError | None:
@@ -80,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ulr",
         description=f"Unbiased learning to rank from click logs.\n\n{PIPELINE}",
-        epilog=f"stages:\n{stages}\n\n`ulr STAGE --help` tells more; begin with `ulr simulate`.",
+        epilog=f"stages:\n{stages}\n\n{BEGIN}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
         usage="ulr STAGE [options]",
@@ -106,6 +145,8 @@ def _stage_parser(stage: str, module: ModuleType) -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         help="change one setting, as in groups.partitions=16; may be repeated",
     )
+    parser.add_argument("--json", action="store_true", help="the result as one JSON document")
+    parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
     return parser
 
 

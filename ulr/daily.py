@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
@@ -15,18 +14,10 @@ from ulr.groups import write_groups
 from ulr.logfiles import find_log
 from ulr.sessions import open_pages
 from ulr.settings import Groups, Sessions
-from ulr.warehouse import Manifest, Warehouse, identity_of
+from ulr.warehouse import Outcome, Warehouse, identity_of
 
 # Where the log lies and how much memory may be used do not change what is published.
 _NO_MATTER = ("path", "max_duplicates_held")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a date."""
-
-    manifest: Manifest
-    skipped: bool
 
 
 def build_groups(

@@ -13,6 +13,12 @@ class DataRefused(UserError):
     exit_code = 3
 
 
+class Unfit(UserError):
+    """The machine, or a service that it needs, is not ready for the stages."""
+
+    exit_code = 1
+
+
 class RegistryAway(UserError):
     """The tracking server does not answer. Nobody's mistake: a failure that may pass."""
 

@@ -22,7 +22,7 @@ from ulr.settings import Evaluate
 from ulr.sources import Sources, gather, receive
 from ulr.storage import Storage, fingerprint
 from ulr.training.scoring import load_scorer
-from ulr.warehouse import Manifest, Warehouse, identity_of
+from ulr.warehouse import Outcome, Warehouse, identity_of
 from ulr.weights import Propensities
 
 NOBODY_LEFT_OUT = (
@@ -33,12 +33,10 @@ TOTALS = "_totals.json"  # the totals themselves; a name that readers of the tab
 
 
 @dataclass(frozen=True)
-class EvaluationOutcome:
-    """What was found, and whether it had been found before."""
+class EvaluationOutcome(Outcome):
+    """With what was found."""
 
-    manifest: Manifest
     totals: Totals
-    skipped: bool
 
 
 def build_evaluation(
@@ -75,7 +73,7 @@ def build_evaluation(
     published = warehouse.current("metrics", where)
     if published and published.fingerprint == identity and not force:
         kept = warehouse.storage.read_json("metrics", where, published.folder, TOTALS)
-        return EvaluationOutcome(published, read_totals(kept["totals"]), skipped=True)
+        return EvaluationOutcome(published, True, read_totals(kept["totals"]))
     part = "test" if by_query else "all"
     sources = Sources(
         warehouse.storage.url, files, features, [f.path for f in found], test_share, part
@@ -90,7 +88,7 @@ def build_evaluation(
         folder.write_json({"totals": totals.to_json()}, TOTALS)
         counts = {"rows": table.num_rows}
         manifest = draft.publish(identity, counts=counts, inputs=inputs, settings=settings)
-    return EvaluationOutcome(manifest, totals, skipped=False)
+    return EvaluationOutcome(manifest, False, totals)
 
 
 def evaluate_models(

@@ -12,28 +12,22 @@ from ulr.pairing import partition_name
 from ulr.settings import Train
 from ulr.storage import Storage
 from ulr.training.checkpoint import Checkpoints
-from ulr.training.distributed import Fleet, Outcome, train_on_spark
+from ulr.training.distributed import Fleet, Training, train_on_spark
 from ulr.training.from_tables import TrainPlan, record_of
 from ulr.training.spread import PairFiles
 from ulr.training.telemetry import Event
-from ulr.warehouse import Manifest, Warehouse, identity_of
+from ulr.warehouse import Outcome, Warehouse, identity_of
 
 # How the work is shared out does not change the model: it is no part of its fingerprint.
-_NO_MATTER = ("num_workers", "peer_timeout", "max_retries")
+NO_MATTER = ("num_workers", "peer_timeout", "max_retries")
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 
 @dataclass(frozen=True)
-class ModelOutcome:
-    """What became of a request for a model; `training` is None where it was skipped."""
+class ModelOutcome(Outcome):
+    """With how training went, where there was one."""
 
-    manifest: Manifest
-    training: Outcome | None
-
-    @property
-    def skipped(self) -> bool:
-        """Whether nothing had changed."""
-        return self.training is None
+    training: Training | None = None
 
 
 def build_model(
@@ -53,7 +47,7 @@ def build_model(
     identity = identity_of(inputs=inputs, settings=_that_matter(made))
     published = warehouse.current("models", partition)
     if published and published.fingerprint == identity and not force:
-        return ModelOutcome(published, None)
+        return ModelOutcome(published, skipped=True)
     checkpoints = Checkpoints(warehouse.storage.url, partition, identity)
     with warehouse.writing("models", partition, identity) as draft:
         checkpoints.sweep(keep_own=not force)
@@ -73,7 +67,7 @@ def build_model(
                   "rows": outcome.rows, "pairs": outcome.pairs}  # fmt: skip
         manifest = draft.publish(identity, counts=counts, inputs=inputs, settings=made)
         checkpoints.sweep(keep_own=False)
-    return ModelOutcome(manifest, outcome)
+    return ModelOutcome(manifest, False, outcome)
 
 
 def fleet_of(train: Train) -> Fleet:
@@ -82,7 +76,7 @@ def fleet_of(train: Train) -> Fleet:
 
 
 def _that_matter(made: dict[str, Any]) -> dict[str, Any]:
-    drop = {"train": _NO_MATTER, "lightgbm": _THREADS}
+    drop = {"train": NO_MATTER, "lightgbm": _THREADS}
     return {name: {k: v for k, v in part.items() if k not in drop[name]}
             for name, part in made.items()}  # fmt: skip
 
@@ -93,7 +87,7 @@ def _note(rounds: list[Event], event: Event, tell: Callable | None) -> None:
         tell(event["round"], event["value"])
 
 
-def _course(outcome: Outcome, rounds: list[Event]) -> dict[str, Any]:
+def _course(outcome: Training, rounds: list[Event]) -> dict[str, Any]:
     """How it went: every worker's time, every round's, and what failed on the way."""
     workers = [asdict(report) for report in outcome.reports]
     return {"workers": workers, "rounds": rounds, "failures": outcome.failures}

@@ -53,7 +53,7 @@ class Summary:
     stages: list[StageRecord]
     outcome: str = "failed"
     exit_code: int = 0
-    error: BaseException | None = field(default=None, repr=False)
+    error: Exception | None = field(default=None, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """For schedulers."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -16,18 +15,10 @@ from ulr.pairs import write_pairs
 from ulr.schema import metrics_schema
 from ulr.settings import Pairs
 from ulr.storage import Storage
-from ulr.warehouse import Manifest, Warehouse, identity_of
+from ulr.warehouse import Outcome, Warehouse, identity_of
 
 # Where files lie does not change what is published; their content is fingerprinted instead.
 _NO_MATTER = ("propensities",)
-
-
-@dataclass(frozen=True)
-class PairsOutcome:
-    """What became of a request for pairs."""
-
-    manifest: Manifest
-    skipped: bool
 
 
 def build_pairs(
@@ -38,7 +29,7 @@ def build_pairs(
     pairs: Pairs,
     features: str,
     force: bool = False,
-) -> PairsOutcome:
+) -> Outcome:
     """Publish `pairs` for one method over a window of dates, and its weight health in `metrics`."""
     recipe = recipe_of(pairs, warehouse)
     partition = partition_name(pairs.method)
@@ -55,7 +46,7 @@ def build_pairs(
     identity = identity_of(inputs=inputs, settings=matters)
     published = warehouse.current("pairs", partition)
     if published and published.fingerprint == identity and not force:
-        return PairsOutcome(published, skipped=True)
+        return Outcome(published, skipped=True)
     with warehouse.writing("pairs", partition, identity) as draft:
         report = write_pairs(
             start_spark(),
@@ -71,24 +62,14 @@ def build_pairs(
         inputs["weights"] = "see settings"  # the tables are in the fingerprint, and large
         record = {"counts": dict(report.counts), "inputs": inputs, "settings": settings}
         _publish_health(warehouse, pairs.method, identity, report, record)
-        return PairsOutcome(draft.publish(identity, **record), skipped=False)
+        return Outcome(draft.publish(identity, **record), skipped=False)
 
 
 def recipe_of(pairs: Pairs, warehouse: Warehouse) -> PairRecipe:
     """The weight tables that the settings and the propensities make."""
     pooled, by_segment = known_propensities(pairs.propensities, warehouse)
-    return make_recipe(
-        pairs.method,
-        pooled,
-        by_segment,
-        gamma=pairs.gamma,
-        propensity_floor=pairs.propensity_floor,
-        weight_cap=pairs.weight_cap,
-        grouping=pairs.grouping,
-        session_weight=pairs.session_weight,
-        missing_features=pairs.missing_features,
-        co_click_variance=pairs.co_click_variance,
-    )
+    how = pairs.model_dump(exclude={"method", "propensities", "test_share", "partitions"})
+    return make_recipe(pairs.method, pooled, by_segment, **how)
 
 
 def partition_name(method: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -25,15 +25,14 @@ from ulr.propensity.report import SegmentResult, curve_table, findings_table, jo
 from ulr.propensity.segments import estimate_segment
 from ulr.settings import Propensities
 from ulr.storage import Storage
-from ulr.warehouse import Manifest, Warehouse, identity_of
+from ulr.warehouse import Outcome, Warehouse, identity_of
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of a window. results is None where nothing had changed."""
+class PropensityOutcome(Outcome):
+    """With what was estimated, where nothing was skipped."""
 
-    manifest: Manifest
-    results: list[SegmentResult] | None
+    results: list[SegmentResult] = field(default_factory=list)
 
 
 def build_propensities(
@@ -43,7 +42,7 @@ def build_propensities(
     how: Propensities,
     *,
     force: bool = False,
-) -> Outcome:
+) -> PropensityOutcome:
     """Estimate from the dates' groups; publish what was found, psi, and theta last."""
     partitions = [f"dt={date}" for date in dates]
     published = {p: warehouse.current("groups", p) for p in partitions}
@@ -53,7 +52,7 @@ def build_propensities(
     identity = identity_of(inputs=inputs, settings=settings)
     current = warehouse.current("propensities")
     if current and current.fingerprint == identity and not force:
-        return Outcome(current, None)
+        return PropensityOutcome(current, skipped=True)
     results = estimate_propensities(start_spark(), warehouse.storage.url, files, how)
     curve, joint, findings = curve_table(results), joint_table(results), findings_table(results)
     record = {"inputs": inputs, "settings": settings}
@@ -68,7 +67,8 @@ def build_propensities(
         pairs.publish(identity, counts={"rows": joint.num_rows}, **record)
         counts = {"rows": curve.num_rows, "findings": findings.num_rows}
         checks.publish(identity, counts={"rows": findings.num_rows}, **record)
-        return Outcome(theta.publish(identity, counts=counts, **record), results)
+        manifest = theta.publish(identity, counts=counts, **record)
+    return PropensityOutcome(manifest, False, results)
 
 
 def estimate_propensities(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -20,17 +19,9 @@ from ulr.schema import scores_schema
 from ulr.sources import Sources, gather, receive
 from ulr.storage import Storage, fingerprint
 from ulr.training.scoring import load_scorer
-from ulr.warehouse import Manifest, Warehouse, identity_of
+from ulr.warehouse import Outcome, Warehouse, identity_of
 
 Batches = Iterator[pa.RecordBatch]
-
-
-@dataclass(frozen=True)
-class ScoreOutcome:
-    """What became of a request for scores."""
-
-    manifest: Manifest
-    skipped: bool
 
 
 def build_scores(
@@ -42,7 +33,7 @@ def build_scores(
     name: str,
     partitions: int,
     force: bool = False,
-) -> ScoreOutcome:
+) -> Outcome:
     """Publish `scores` of the features by the model's text; `name` is how it was asked for."""
     found = find_features(features)
     listed = [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in found]
@@ -50,7 +41,7 @@ def build_scores(
     identity = identity_of(inputs=inputs, settings={"partitions": partitions})
     published = warehouse.current("scores")
     if published and published.fingerprint == identity and not force:
-        return ScoreOutcome(published, skipped=True)
+        return Outcome(published, skipped=True)
     with warehouse.writing("scores", "", identity) as draft:
         sources = Sources("", [], features, [f.path for f in found])
         write = partial(_write_part, url=draft.url, model=model, name=name)
@@ -59,7 +50,7 @@ def build_scores(
         for row in rows:
             counts.update(rows=row.rows, queries=row.queries)
         record = {"counts": dict(counts), "inputs": inputs, "settings": {"model": name}}
-        return ScoreOutcome(draft.publish(identity, **record), skipped=False)
+        return Outcome(draft.publish(identity, **record), skipped=False)
 
 
 COUNTED = "rows long, queries long"

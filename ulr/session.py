@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import getpass
+import signal
+import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from os import close, dup, dup2, environ, getpid
-from pathlib import Path
+import threading
+from collections.abc import Mapping
+from os import environ
+from types import FrameType
+from typing import NoReturn
 
 import pyarrow as pa
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
+
+from ulr.noise import SUBMITTED, noise_to_log
+
+JVM_ENDS_S = 10.0  # how long the JVM may take to end by itself
 
 
 def start_session(name: str, settings: Mapping[str, object]) -> SparkSession:
@@ -25,7 +30,7 @@ def start_session(name: str, settings: Mapping[str, object]) -> SparkSession:
     """
     builder = SparkSession.builder.appName(f"ulr {name}")
     chosen: dict[str, str] = {}
-    if "PYSPARK_GATEWAY_PORT" in environ:  # set by spark-submit
+    if SUBMITTED in environ:
         SparkContext._ensure_initialized()
         chosen = dict(SparkConf().getAll())
     else:
@@ -34,31 +39,28 @@ def start_session(name: str, settings: Mapping[str, object]) -> SparkSession:
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if f"spark.{key}" not in chosen:
             builder = builder.config(f"spark.{key}", text)
-    with contextlib.nullcontext() if chosen else _stderr_to(log_path(name)):
+    with noise_to_log(name):  # the JVM inherits the log as its stdout and stderr
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
+    if SUBMITTED not in environ and threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _stopped)
     return spark
 
 
-def log_path(name: str) -> Path:
-    """Where the JVM and the Python workers that this process starts write what they have to say."""
-    folder = Path(tempfile.gettempdir()) / f"ulr-logs-{getpass.getuser()}"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{name}-{getpid()}.log"
-
-
-@contextlib.contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """What is started in the block inherits a file as its stderr: Spark's noise stays there."""
-    sys.stderr.flush()
-    terminal = dup(2)
-    with path.open("ab") as file:
-        dup2(file.fileno(), 2)
+def _stopped(number: int, frame: FrameType | None) -> NoReturn:
+    """End the JVM first: once the blocks of this process clean up, no task writes any more."""
+    for again in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(again, signal.SIG_IGN)
+    jvm = getattr(SparkContext._gateway, "proc", None)
+    if jvm is not None:
+        jvm.terminate()
         try:
-            yield
-        finally:
-            dup2(terminal, 2)
-            close(terminal)
+            jvm.wait(JVM_ENDS_S)
+        except subprocess.TimeoutExpired:
+            jvm.kill()
+            jvm.wait()
+    raise KeyboardInterrupt(number)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

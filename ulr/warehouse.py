@@ -44,6 +44,21 @@ class Manifest:
     version: str = __version__
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a request for a table; skipped: it was there already, unchanged."""
+
+    manifest: Manifest
+    skipped: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """For scripts; the path is below the warehouse."""
+        made = self.manifest
+        path = f"{_join(made.table, made.partition)}/{made.folder}"
+        return {"table": made.table, "partition": made.partition, "skipped": self.skipped,
+                "path": path, "counts": made.counts}  # fmt: skip
+
+
 class Draft:
     """A partition that is being written. `url` is the folder for its files."""
 
@@ -115,10 +130,11 @@ class Warehouse:
             _sweep(self.storage, where)
             taken = set(self.storage.folders(where))
             names = (f"{identity}-{n}" for n in range(1, len(taken) + 2))
-            yield Draft(
-                self.storage, table, partition, next(n for n in names if n not in taken)
-            )  # fmt: skip
-            _sweep(self.storage, where)
+            free = next(n for n in names if n not in taken)
+            try:
+                yield Draft(self.storage, table, partition, free)
+            finally:
+                _sweep(self.storage, where)
 
 
 def _join(table: str, partition: str) -> str:

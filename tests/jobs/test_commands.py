@@ -40,16 +40,18 @@ def home(spark, tmp_path_factory):
 
 def test_propensities_are_published_told_drawn_and_written_as_json(home, capsys):
     truth = "data/simulated/truth/examination.parquet"
-    files = ["--json", "found.json", "--figure", "theta.png", "--truth", truth]
+    files = ["--figure", "theta.png", "--truth", truth]
     assert ulr("propensities", "--date", "2026-01-02", *files) == 0
     assert "4 measured positions" in capsys.readouterr().out
     assert (home / "theta.png").read_bytes().startswith(b"\x89PNG")
-    assert json.loads((home / "found.json").read_text())
     tables = Warehouse("data/warehouse")
     (checks,) = tables.files("diagnostics")
     assert pq.read_schema(checks).equals(diagnostics_schema)
     assert ulr("propensities", "--date", "2026-01-02") == 0
     assert "unchanged, skipped" in capsys.readouterr().out
+    assert ulr("propensities", "--date", "2026-01-02", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["position"] for row in found["segments"][0]["curve"]] == [1, 2, 3, 4]
 
 
 def test_two_days_of_one_world_show_no_drift(home, capsys):
@@ -83,6 +85,6 @@ def test_comparing_methods_ends_in_a_table_with_joint_above_naive(home, capsys):
     assert ulr("propensities", "--date", "2026-01-02") == 0
     assert ulr("compare", "--date", "2026-01-01..2026-01-02", *less) == 0
     lines = capsys.readouterr().out.splitlines()
-    order = [m for line in lines for m in ("labels", "joint", "naive") if f"│ {m} " in line]
+    order = [m for line in lines for m in ("labels", "joint", "naive") if line.startswith(f"{m} ")]
     assert sorted(order) == ["joint", "labels", "naive"]
     assert order[-1] == "naive"

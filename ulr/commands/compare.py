@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from rich.console import Console
 from rich.table import Table
 
 from ulr.commands.train import plan_of, train_watched
@@ -16,6 +15,7 @@ from ulr.pairing import build_pairs, partition_name
 from ulr.progress import watched
 from ulr.session import start_session
 from ulr.settings import Settings
+from ulr.terminal import Answer, show
 from ulr.training.dataset import RankingData, split_queries
 from ulr.training.from_tables import golden_metrics, load_pairs
 from ulr.warehouse import Warehouse
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--date", required=True, help="a date, or a range D1..D2: the window")
 
 
-def run(args: argparse.Namespace, settings: Settings) -> None:
+def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Pairs and a model for every method; queries scored are never trained on."""
     warehouse = Warehouse(settings.warehouse.path)
     methods = list(dict.fromkeys([*settings.compare.methods, *ENDS]))
@@ -46,7 +46,8 @@ def run(args: argparse.Namespace, settings: Settings) -> None:
         data = _test_part(_load(warehouse, method), settings, inside=False)
         ranker = train_watched(data, plan_of(settings, method))
         results[method] = golden_metrics(ranker, judged)
-    Console(highlight=False).print(result_table(results))
+    show(result_table(results))
+    return Answer({"methods": results})
 
 
 def result_table(results: dict[str, dict[str, float]]) -> Table:

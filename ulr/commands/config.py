@@ -7,6 +7,7 @@ import argparse
 import yaml
 
 from ulr.settings import Settings
+from ulr.terminal import Answer, say
 
 EXAMPLE = "ulr config --set groups.partitions=16"
 
@@ -15,6 +16,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """No options of its own."""
 
 
-def run(args: argparse.Namespace, settings: Settings) -> None:
+def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Print YAML that can be used as an overlay."""
-    print(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False), end="")
+    content = settings.model_dump(mode="json")
+    say(yaml.safe_dump(content, sort_keys=False).rstrip())
+    return Answer(content)

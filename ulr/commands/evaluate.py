@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
+from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from ulr.commands.score import model_text
@@ -15,13 +15,14 @@ from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Estimate
 from ulr.examination import known_propensities
 from ulr.models import evaluation_name, trained_dates
-from ulr.progress import say, watched
+from ulr.progress import watched
 from ulr.propensities import window_dates
 from ulr.session import start_session
 from ulr.settings import Settings
+from ulr.terminal import Answer, say, show
 from ulr.warehouse import Warehouse
 
-EXAMPLE = "ulr evaluate --date 2026-01-01..2026-01-03 --model joint --model naive"
+EXAMPLE = "ulr evaluate --date 2026-01-01..2026-01-03 --model joint"
 
 SHOWN = ("ndcg_at_1", "ndcg_at_10", "map", "snips_dcg", "snips_arp", "ips_dcg", "pair_loss")
 
@@ -39,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="also where nothing has changed")
 
 
-def run(args: argparse.Namespace, settings: Settings) -> None:
+def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Evaluate, publish `metrics`, and print the table."""
     warehouse = Warehouse(settings.warehouse.path)
     names = list(dict.fromkeys(args.model or [settings.pairs.method]))
@@ -47,7 +48,8 @@ def run(args: argparse.Namespace, settings: Settings) -> None:
         outcome = judge(warehouse, args.date, names, settings, force=args.force)
     if outcome.skipped:
         say("evaluate: unchanged, skipped")
-    Console(highlight=False, width=140).print(result_table(outcome, names))
+    show(result_table(outcome, names))
+    return Answer(outcome.to_json() | {"found": found_of(outcome, names)})
 
 
 def judge(
@@ -71,6 +73,17 @@ def judge(
         partition=evaluation_name(names[0]),
         force=force,
     )
+
+
+def found_of(outcome: EvaluationOutcome, names: list[str]) -> list[dict[str, Any]]:
+    """All traffic's numbers: each ranking's own, and the first one's leads over the others."""
+    asked = [(name, None) for name in (*names, LOGGING)]
+    asked += [(names[0], rival) for rival in (*names[1:], LOGGING)]
+    return [
+        {"ranking": subject, "against": rival, "metric": metric, **estimate._asdict()}
+        for subject, rival in asked
+        for metric, estimate in metric_values(outcome.totals, subject, rival).items()
+    ]
 
 
 def result_table(outcome: EvaluationOutcome, names: list[str]) -> Table:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from ulr.daily import Outcome, build_groups
+from ulr.daily import build_groups
 from ulr.dates import parse_dates
-from ulr.progress import say, watched
+from ulr.progress import steps
 from ulr.session import start_session
 from ulr.settings import Settings
-from ulr.warehouse import Warehouse
+from ulr.terminal import Answer, say
+from ulr.warehouse import Outcome, Warehouse
 
 EXAMPLE = "ulr groups --date 2026-01-01..2026-01-03"
 
@@ -21,21 +22,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="also where nothing has changed")
 
 
-def run(args: argparse.Namespace, settings: Settings) -> None:
+def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Build every date in turn."""
     warehouse = Warehouse(settings.warehouse.path)
     start = partial(start_session, "groups", settings.spark)
-    for date in parse_dates(args.date):
-        with watched(f"groups {date}"):
-            outcome = build_groups(
-                start,
-                warehouse,
-                date,
-                sessions=settings.sessions,
-                groups=settings.groups,
-                force=args.force,
-            )
-        say(f"groups {date}: {describe(outcome)}")
+    dates, made = parse_dates(args.date), []
+    with steps("groups", ["date"] * len(dates), "dates") as step:
+        for date in dates:
+            with step("date", f"groups {date}") as this:
+                outcome = build_groups(
+                    start,
+                    warehouse,
+                    date,
+                    sessions=settings.sessions,
+                    groups=settings.groups,
+                    force=args.force,
+                )
+                this.skipped = outcome.skipped
+            say(f"groups {date}: {describe(outcome)}")
+            made.append(outcome.to_json())
+    return Answer({"dates": made})
 
 
 def describe(outcome: Outcome) -> str:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from pyspark.sql import SparkSession
-from rich.console import Console
 from rich.table import Table
 
 from ulr.commands import evaluate, groups, pairs, promote, train
@@ -19,15 +18,15 @@ from ulr.dates import parse_dates
 from ulr.errors import UserError
 from ulr.evaluation.rows import metric_values
 from ulr.lock import hold
-from ulr.models import model_manifest
 from ulr.night import Done, Step, Summary, run_night
 from ulr.outbox import sync, waiting
-from ulr.pairing import build_pairs, partition_name
-from ulr.progress import say, watched
+from ulr.pairing import build_pairs
+from ulr.progress import watched
 from ulr.propensities import build_propensities, window_dates
 from ulr.propensity.report import words
 from ulr.session import start_session
 from ulr.settings import Settings
+from ulr.terminal import Answer, say, show
 from ulr.warehouse import Warehouse
 
 EXAMPLE = "ulr nightly --date 2026-01-03 --from-stage pairs"
@@ -41,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="also where nothing has changed")
 
 
-def run(args: argparse.Namespace, settings: Settings) -> None:
+def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Run the night under the warehouse's lock; the summary is printed and kept."""
     dates = parse_dates(args.date)
     if len(dates) != 1:
@@ -51,15 +50,17 @@ def run(args: argparse.Namespace, settings: Settings) -> None:
     with hold(storage, FOLDER, "this warehouse's night"):
         summary = run_night(str(dates[0]), night.steps(), from_stage=args.from_stage)
         storage.write_json(summary.to_json(), FOLDER, f"{dates[0]}.json")
-    Console(highlight=False, width=120).print(summary_table(summary))
-    say(f"nightly {summary.date}: {summary.outcome} -> {storage.child(FOLDER)}/{summary.date}.json")
-    if summary.error is not None:
-        raise summary.error
+    show(summary_table(summary))
+    kept = f"{settings.warehouse.path}/{FOLDER}/{summary.date}.json"
+    say(f"nightly {summary.date}: {summary.outcome} -> {kept}")
+    return Answer(summary.to_json(), summary.error)
 
 
 def summary_table(summary: Summary) -> Table:
     """A line per stage."""
-    table = Table("stage", "status", "seconds", "", title=f"night of {summary.date}")
+    table = Table("stage", "status", title=f"night of {summary.date}")
+    table.add_column("seconds", justify="right")
+    table.add_column("")
     for record in summary.stages:
         table.add_row(record.stage, record.status, f"{record.seconds:.1f}", record.words)
     return table
@@ -127,7 +128,7 @@ class Night:
         found = build_propensities(
             self.start, self.warehouse, self.window(), how, force=self.force
         )  # fmt: skip
-        if found.results is None:
+        if found.skipped:
             return Done("unchanged", skipped=True)
         return Done("; ".join(line.strip() for line in words(found.results)[:2]))
 
@@ -141,12 +142,9 @@ class Night:
 
     def train(self) -> Done:
         """The model."""
-        method = self.settings.pairs.method
-        before = self.warehouse.current("models", partition_name(method))
-        train.run(argparse.Namespace(force=self.force), self.settings)
-        after = model_manifest(self.warehouse, method)
-        told = f"{after.counts['trees']:,} trees on {after.counts['rows']:,} documents"
-        return Done(told, skipped=before is not None and before.folder == after.folder)
+        outcome = train.fit(self.settings, force=self.force)
+        told = train.describe(outcome).splitlines()
+        return Done("; ".join(line.strip() for line in told), outcome.skipped)
 
     def evaluate(self) -> Done:
         """The model against the ranking that was shown."""

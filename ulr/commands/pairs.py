@@ -6,11 +6,12 @@ import argparse
 from functools import partial
 
 from ulr.dates import parse_dates
-from ulr.pairing import PairsOutcome, build_pairs
-from ulr.progress import say, watched
+from ulr.pairing import build_pairs
+from ulr.progress import watched
 from ulr.session import start_session
 from ulr.settings import Settings
-from ulr.warehouse import Warehouse
+from ulr.terminal import Answer, say
+from ulr.warehouse import Outcome, Warehouse
 
 EXAMPLE = "ulr pairs --date 2026-01-01..2026-01-03 --set pairs.method=joint"
 
@@ -21,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="also where nothing has changed")
 
 
-def run(args: argparse.Namespace, settings: Settings) -> None:
+def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Build the pairs of the configured method."""
     method = settings.pairs.method
     with watched(f"pairs {method}"):
@@ -34,9 +35,10 @@ def run(args: argparse.Namespace, settings: Settings) -> None:
             force=args.force,
         )
     say(f"pairs {method}: {describe(outcome)}")
+    return Answer(outcome.to_json())
 
 
-def describe(outcome: PairsOutcome) -> str:
+def describe(outcome: Outcome) -> str:
     """What came in, what came out, and everything that was left out."""
     counts = outcome.manifest.counts
     text = (

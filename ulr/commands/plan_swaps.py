@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from ulr.errors import UserError
-from ulr.progress import say, watched
+from ulr.progress import watched
 from ulr.propensities import plain_rates, window_dates
 from ulr.session import start_session
 from ulr.settings import Settings
 from ulr.swaps import PlannedBucket, all_pairs_of, design
+from ulr.terminal import Answer, say, show
 from ulr.warehouse import Warehouse
 
 EXAMPLE = "ulr plan-swaps --date 2026-01-03 --out plan.json"
@@ -28,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", help="write the plan that `ulr.serving` reads")
 
 
-def run(args: argparse.Namespace, settings: Settings) -> None:
+def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Count today's clicks, plan, and say what it will take."""
     how = settings.plan_swaps
     warehouse = Warehouse(settings.warehouse.path)
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace, settings: Settings) -> None:
     if not np.isfinite(plan[0].days):
         silent = ", ".join(b.measures for b in plan if not np.isfinite(b.pages))
         raise UserError(f"no clicks to plan {silent} from; lower plan_swaps.positions")
-    _show(plan)
+    show(_table(plan))
     lost = sum(b.clicks_lost_a_day for b in plan)
     clicks = float(np.diag(rates).sum()) * pages / len(dates)
     say(
@@ -60,6 +61,10 @@ def run(args: argparse.Namespace, settings: Settings) -> None:
         buckets = [{"bucket": b.bucket, "share": b.share} for b in plan]
         content = {"salt": how.salt, "buckets": buckets}
         Path(args.out).write_text(json.dumps(content, indent=1) + "\n")
+    return Answer(
+        {"salt": how.salt, "days": plan[0].days, "clicks_lost_a_day": lost,
+         "theta_from": told, "buckets": [asdict(b) for b in plan]}
+    )  # fmt: skip
 
 
 def _guess(warehouse: Warehouse, positions: int) -> tuple[np.ndarray, str]:
@@ -74,9 +79,11 @@ def _guess(warehouse: Warehouse, positions: int) -> tuple[np.ndarray, str]:
     return curve, "the published propensities"
 
 
-def _show(plan: list[PlannedBucket]) -> None:
-    table = Table("bucket", "measures", "share", "pages", "days", "clicks lost a day")
+def _table(plan: list[PlannedBucket]) -> Table:
+    table = Table("bucket", "measures")
+    for heading in ("share", "pages", "days", "clicks lost a day"):
+        table.add_column(heading, justify="right")
     for b in plan:
         numbers = (f"{b.share:.4%}", f"{b.pages:,.0f}", f"{b.days:.1f}")
         table.add_row(b.bucket, b.measures, *numbers, f"{b.clicks_lost_a_day:,.1f}")
-    Console(width=100).print(table)
+    return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from functools import partial
 
 from ulr.commands.registry import registry_of, submission_of
@@ -11,15 +12,16 @@ from ulr.evaluating import build_evaluation
 from ulr.evaluation.totals import Totals
 from ulr.examination import WAREHOUSE, known_propensities
 from ulr.models import evaluation_name, read_model
-from ulr.progress import say, watched
+from ulr.progress import watched
 from ulr.promoting import Decision, promote, roll_back
 from ulr.propensities import window_dates
 from ulr.registry import CHAMPION
 from ulr.session import start_session
 from ulr.settings import Settings
+from ulr.terminal import Answer, say
 from ulr.warehouse import Warehouse
 
-EXAMPLE = "ulr promote --date 2026-01-03 --dry-run"
+EXAMPLE = "ulr promote --date 2026-01-03"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,17 +34,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace, settings: Settings) -> None:
+def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Judge and promote, or roll back."""
     if args.rollback:
         left, back = roll_back(registry_of(settings), args.rollback)
         say(f"promote: version {left} rolled back, version {back} is champion again")
-        return
+        return Answer({"outcome": "rolled back", "version": left, "champion": back})
     if not args.date:
         raise UserError("promote needs --date, the window to judge by (or --rollback REASON)")
     with watched("promote"):
         decision = decide(args.date, settings, dry_run=args.dry_run, force=args.force)
     say(describe(decision))
+    return Answer(asdict(decision))
 
 
 def decide(

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
-from pathlib import Path
+
+from pyspark.sql import SparkSession
 
 from ulr.figures import curve_figure, read_truth
-from ulr.progress import say, watched
+from ulr.progress import watched
 from ulr.propensities import build_propensities, drift, window_dates
+from ulr.propensity.diagnostics import Finding
 from ulr.propensity.report import as_json, words
 from ulr.session import start_session
-from ulr.settings import Settings
+from ulr.settings import Propensities, Settings
+from ulr.terminal import Answer, say
 from ulr.warehouse import Warehouse
 
 EXAMPLE = "ulr propensities --date 2026-01-03 --figure theta.png"
@@ -23,7 +28,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--date", required=True, help="last day of the window, or the whole window as D1..D2"
     )
-    parser.add_argument("--json", metavar="FILE", help="also write all that was found as JSON")
     parser.add_argument("--figure", metavar="FILE", help="also draw the curves (png, svg, pdf)")
     parser.add_argument(
         "--truth", metavar="FILE", help="a simulation's examination.parquet to draw"
@@ -32,29 +36,39 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="also where nothing has changed")
 
 
-def run(args: argparse.Namespace, settings: Settings) -> None:
+def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Estimate, publish, and say what can and cannot be believed."""
     how = settings.propensities
     warehouse = Warehouse(settings.warehouse.path)
     dates = window_dates(warehouse, args.date, how.window_days)
     start = partial(start_session, "propensities", settings.spark)
-    shown = bool(args.json or args.figure)
     with watched(f"propensities {dates[0]}..{dates[-1]}"):
-        outcome = build_propensities(start, warehouse, dates, how, force=args.force or shown)
+        again = args.force or args.json or bool(args.figure)  # both tell more than the tables
+        outcome = build_propensities(start, warehouse, dates, how, force=again)
     span = f"{dates[0]}..{dates[-1]}, {len(dates)} days"
-    if outcome.results is None:
+    if outcome.skipped:
         say(f"propensities {span}: unchanged, skipped")
-        return
-    say(f"propensities {span}:")
+    else:
+        say(f"propensities {span}:")
     for line in words(outcome.results):
         say(f"  {line}")
-    if args.drift:
-        windows = [window_dates(warehouse, args.drift, how.window_days), dates]
-        files = [[f for d in w for f in warehouse.files("groups", f"dt={d}")] for w in windows]
-        for finding in drift(start(), warehouse.storage.url, files, how):
-            say(f"  drift {finding.verdict}: {finding.words} (p = {finding.p_value:.2g})")
-    if args.json:
-        Path(args.json).write_text(json.dumps(as_json(outcome.results), indent=1) + "\n")
+    findings = _drift(start, warehouse, dates, args.drift, how) if args.drift else []
+    for finding in findings:
+        say(f"  drift {finding.verdict}: {finding.words} (p = {finding.p_value:.2g})")
     if args.figure:
         truth = read_truth(args.truth) if args.truth else {}
         curve_figure(outcome.results, args.figure, truth=truth)
+    found = as_json(outcome.results) | {"drift": [asdict(f) for f in findings]}
+    return Answer(outcome.to_json() | found)
+
+
+def _drift(
+    start: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    dates: list[dt.date],
+    earlier: str,
+    how: Propensities,
+) -> list[Finding]:
+    windows = [window_dates(warehouse, earlier, how.window_days), dates]
+    files = [[f for d in w for f in warehouse.files("groups", f"dt={d}")] for w in windows]
+    return drift(start(), warehouse.storage.url, files, how)

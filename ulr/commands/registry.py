@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import asdict
+from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from ulr.evaluating import last_totals
 from ulr.evaluation.totals import Totals
 from ulr.models import read_model
 from ulr.outbox import send_or_keep, sync, waiting
-from ulr.progress import say
 from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.settings import Settings
 from ulr.submission import Submission, gather_submission
+from ulr.terminal import Answer, say, show
 from ulr.warehouse import Warehouse
 
-EXAMPLE = "ulr registry sync"
+EXAMPLE = "ulr registry list"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,12 +30,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def run(args: argparse.Namespace, settings: Settings) -> None:
+def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Do it, and say what was done."""
     warehouse, registry = Warehouse(settings.warehouse.path), registry_of(settings)
     if args.action == "list":
-        Console(highlight=False).print(_listed(registry))
-        return
+        listed = _listed(registry)
+        show(_table(registry.name, listed))
+        return Answer({"name": registry.name, "versions": listed})
     if args.action == "send":
         sent = [send_or_keep(registry, warehouse, submission_of(warehouse, settings))]
     else:
@@ -45,6 +47,7 @@ def run(args: argparse.Namespace, settings: Settings) -> None:
             f"version {one.version} of {registry.name}")  # fmt: skip
     if not sent:
         say(f"registry: nothing waits in the outbox ({len(waiting(warehouse))})")
+    return Answer({"name": registry.name, "sent": [asdict(one) for one in sent]})
 
 
 def registry_of(settings: Settings) -> Registry:
@@ -76,11 +79,18 @@ def submission(
     return gather_submission(warehouse, method, settings=used, totals=totals)
 
 
-def _listed(registry: Registry) -> Table:
+def _listed(registry: Registry) -> list[dict[str, Any]]:
     held = {alias: registry.holder(alias) for alias in (CHAMPION, CHALLENGER)}
-    table = Table("version", "alias", "method", "window", "verdict", title=registry.name)
-    for one in registry.versions():
-        aliases = [a for a, who in held.items() if who and who.version == one.version]
-        tags = [one.tags.get(f"ulr.{n}", "") for n in ("method", "window", "verdict")]
-        table.add_row(str(one.version), ", ".join(aliases), *tags)
+    return [
+        {"version": one.version, "run_id": one.run_id, "tags": dict(one.tags),
+         "aliases": [a for a, who in held.items() if who and who.version == one.version]}
+        for one in registry.versions()
+    ]  # fmt: skip
+
+
+def _table(name: str, listed: list[dict[str, Any]]) -> Table:
+    table = Table("version", "alias", "method", "window", "verdict", title=name)
+    for one in listed:
+        tags = [one["tags"].get(f"ulr.{n}", "") for n in ("method", "window", "verdict")]
+        table.add_row(str(one["version"]), ", ".join(one["aliases"]), *tags)
     return table

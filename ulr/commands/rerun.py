@@ -6,8 +6,6 @@ import argparse
 import datetime as dt
 from functools import partial
 
-from rich.console import Console
-
 from ulr.aside import Aside, check_name
 from ulr.commands import evaluate, train
 from ulr.commands.registry import registry_of, submission
@@ -16,10 +14,12 @@ from ulr.errors import UserError
 from ulr.examination import WAREHOUSE
 from ulr.lock import hold
 from ulr.pairing import build_pairs
-from ulr.progress import say, watched
+from ulr.progress import watched
 from ulr.propensities import build_propensities, window_dates
 from ulr.session import start_session
 from ulr.settings import Settings
+from ulr.terminal import Answer, say, show
+from ulr.warehouse import Outcome
 from ulr.weights import METHOD_NAMES
 
 EXAMPLE = "ulr rerun --from 2026-01-01 --to 2026-01-03 --methods robust,prs,joint"
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="also where nothing has changed")
 
 
-def run(args: argparse.Namespace, settings: Settings) -> None:
+def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Do what is missing, and print the comparison."""
     methods = _methods(args.methods or settings.pairs.method)
     asked = f"{args.first}..{args.last}"
@@ -48,17 +48,23 @@ def run(args: argparse.Namespace, settings: Settings) -> None:
         dates = window_dates(warehouse, asked, 0)
         if own.pairs.propensities == WAREHOUSE:
             _propensities(warehouse, dates, own, args.force)
+        made: list[Outcome] = []
         for method in methods:
             pairs = own.pairs.model_copy(update={"method": method})
-            _one(warehouse, dates, own.model_copy(update={"pairs": pairs}), args.force)
+            made += _one(warehouse, dates, own.model_copy(update={"pairs": pairs}), args.force)
         with watched("rerun evaluate"):
             outcome = evaluate.judge(warehouse, asked, methods, own, force=args.force)
     sent = [submission(warehouse, method, own, outcome.totals) for method in methods]
     registry_of(settings).send_comparison(f"rerun {args.name} {asked}", sent)
-    Console(highlight=False, width=160).print(evaluate.result_table(outcome, methods))
+    show(evaluate.result_table(outcome, methods))
     say(
         f"rerun {args.name}: {len(methods)} methods on {len(dates)} days -> {warehouse.storage.url}"
     )
+    return Answer({
+        "name": args.name, "path": warehouse.storage.url, "dates": [str(d) for d in dates],
+        "tables": [one.to_json() for one in [*made, outcome]],
+        "found": evaluate.found_of(outcome, methods),
+    })  # fmt: skip
 
 
 def _methods(text: str) -> list[str]:
@@ -76,10 +82,10 @@ def _propensities(warehouse: Aside, dates: list[dt.date], settings: Settings, fo
     start = partial(start_session, "rerun", settings.spark)
     with watched("rerun propensities"):
         outcome = build_propensities(start, warehouse, dates, settings.propensities, force=force)
-    say(f"rerun propensities: {'unchanged, skipped' if outcome.results is None else 'done'}")
+    say(f"rerun propensities: {'unchanged, skipped' if outcome.skipped else 'done'}")
 
 
-def _one(warehouse: Aside, dates: list[dt.date], settings: Settings, force: bool) -> None:
+def _one(warehouse: Aside, dates: list[dt.date], settings: Settings, force: bool) -> list[Outcome]:
     """Pairs and a model of one method; what is there already is skipped."""
     with watched(f"rerun pairs {settings.pairs.method}"):
         outcome = build_pairs(
@@ -92,4 +98,6 @@ def _one(warehouse: Aside, dates: list[dt.date], settings: Settings, force: bool
         )
     say(f"rerun pairs {settings.pairs.method}: "
         f"{'unchanged, skipped' if outcome.skipped else 'done'}")  # fmt: skip
-    train.run(argparse.Namespace(force=force), settings)
+    model = train.fit(settings, force=force)
+    say(f"train {settings.pairs.method}: {train.describe(model)}")
+    return [outcome, model]

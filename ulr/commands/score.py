@@ -7,11 +7,12 @@ from functools import partial
 
 from ulr.commands.registry import registry_of
 from ulr.models import read_model
-from ulr.progress import say, watched
+from ulr.progress import watched
 from ulr.registry import CHAMPION
 from ulr.scoring import build_scores
 from ulr.session import start_session
 from ulr.settings import Settings
+from ulr.terminal import Answer, say
 from ulr.warehouse import Warehouse
 
 EXAMPLE = "ulr score --model models:/ulr-ranker@champion --features data/simulated/features"
@@ -28,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="also where nothing has changed")
 
 
-def run(args: argparse.Namespace, settings: Settings) -> None:
+def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Score and publish the table `scores`."""
     warehouse = Warehouse(settings.warehouse.path)
     name = args.model or f"models:/{settings.mlflow.registered_model}@{CHAMPION}"
@@ -47,6 +48,7 @@ def run(args: argparse.Namespace, settings: Settings) -> None:
     told = f"{counts['rows']:,} documents of {counts['queries']:,} queries by {name}"
     where = f"{warehouse.storage.child('scores', outcome.manifest.folder)}"
     say(f"score: {'unchanged, skipped (' + told + ')' if outcome.skipped else told} -> {where}")
+    return Answer(outcome.to_json() | {"model": name})
 
 
 def model_text(warehouse: Warehouse, name: str, settings: Settings) -> str:

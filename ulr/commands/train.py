@@ -8,10 +8,11 @@ from functools import partial
 import numpy as np
 
 from ulr.examination import known_propensities
-from ulr.modelling import ModelOutcome, build_model
-from ulr.progress import say, watched_rounds
+from ulr.modelling import NO_MATTER, ModelOutcome, build_model
+from ulr.progress import watched_rounds
 from ulr.session import start_session
 from ulr.settings import Settings
+from ulr.terminal import Answer, say
 from ulr.training.dataset import RankingData
 from ulr.training.from_tables import TrainPlan, train_plan
 from ulr.training.trainer import TrainedRanker
@@ -25,38 +26,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="also where nothing has changed")
 
 
-def run(args: argparse.Namespace, settings: Settings) -> None:
+def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Train, and publish model.txt with its record."""
+    outcome = fit(settings, force=args.force)
+    say(f"train {settings.pairs.method}: {describe(outcome)}")
+    failures = outcome.training.failures if outcome.training else []
+    return Answer(outcome.to_json() | {"failures": failures})
+
+
+def fit(settings: Settings, *, force: bool) -> ModelOutcome:
+    """The configured method's model, from its published pairs."""
     plan = plan_of(settings, settings.pairs.method)
     with watched_rounds(f"train {plan.method}", plan.rounds, plan.stop_on) as tell:
-        outcome = build_model(
+        return build_model(
             partial(start_session, "train", settings.spark),
             Warehouse(settings.warehouse.path),
             plan,
             settings.train,
-            force=args.force,
+            force=force,
             tell=tell,
         )
-    say(f"train {plan.method}: {_describe(outcome)}")
 
 
 def plan_of(settings: Settings, method: str) -> TrainPlan:
     """The settings of one training."""
-    train = settings.train
-    return TrainPlan(
-        method=method,
-        rounds=train.rounds,
-        lightgbm=dict(settings.lightgbm),
-        metric=train.metric,
-        repair=train.repair,
-        validation_share=train.validation_share,
-        stop_on=train.stop_on,
-        patience=train.patience,
-        p=train.p,
-        position_bins=train.position_bins,
-        theta=_theta(settings) if train.theta_given else None,
-        checkpoint_every=train.checkpoint_every,
-    )
+    theta = _theta(settings) if settings.train.theta_given else None
+    how = settings.train.model_dump(exclude={"theta_given", *NO_MATTER})
+    return TrainPlan(method=method, lightgbm=dict(settings.lightgbm), theta=theta, **how)
 
 
 def train_watched(data: RankingData, plan: TrainPlan) -> TrainedRanker:
@@ -65,7 +61,8 @@ def train_watched(data: RankingData, plan: TrainPlan) -> TrainedRanker:
         return train_plan(data, plan, tell)
 
 
-def _describe(outcome: ModelOutcome) -> str:
+def describe(outcome: ModelOutcome) -> str:
+    """What it was trained on, and what went wrong on the way."""
     counts = outcome.manifest.counts
     if outcome.training is None:
         return f"unchanged, skipped ({counts['trees']:,} trees)"

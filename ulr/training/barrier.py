@@ -74,7 +74,7 @@ def check_slots(spark: SparkSession, workers: int, wait: float = SLOTS_WAIT_S) -
             "set it to false for `ulr train`"
         )
     by = time.monotonic() + wait
-    while (slots := _slots(spark)) < workers:
+    while (slots := slots_of(spark)) < workers:
         if time.monotonic() > by or context.master.startswith("local["):
             raise UserError(
                 f"train.num_workers = {workers}, but the cluster runs {slots} tasks at once; "
@@ -83,7 +83,7 @@ def check_slots(spark: SparkSession, workers: int, wait: float = SLOTS_WAIT_S) -
         time.sleep(0.5)
 
 
-def _slots(spark: SparkSession) -> int:
+def slots_of(spark: SparkSession) -> int:
     """Tasks that can run at once, as Spark itself counts them for barrier stages."""
     scala = spark.sparkContext._jsc.sc()
     return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))

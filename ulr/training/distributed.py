@@ -46,7 +46,7 @@ class Fleet:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Training:
     """The model, what every worker said of itself, and the attempts that failed."""
 
     ranker: TrainedRanker
@@ -66,7 +66,7 @@ def train_on_spark(
     *,
     hear: Callable[[Event], None] | None = None,
     on_round: Hook | None = None,
-) -> Outcome:
+) -> Training:
     """One model on the pair files, by `fleet.num_workers` workers at most.
 
     hear: told of every round while it runs. on_round: see `Job`.
@@ -104,7 +104,7 @@ def train_on_spark(
         )
     rows, pairs = (int(count[~census.aside].sum()) for count in (census.rows, census.pairs))
     ranker = ranker_of(state, plan.stop_on)
-    return Outcome(ranker, reports, failures, queries, rows, pairs)
+    return Training(ranker, reports, failures, queries, rows, pairs)
 
 
 def place(census: Census, ranks: int) -> np.ndarray:
