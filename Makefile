@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 BENCHES ?= groups propensities kernels training quality distributed
 BENCH_READY := $(VENV)/.bench-ready
 
-.PHONY: demo test test-pure bench lint format clean java
+.PHONY: demo test test-pure bench pictures lint format clean java
 
 test: $(READY) java lint
 	$(BIN)/python -m pytest -q
@@ -24,6 +24,9 @@ demo: $(READY) java
 
 bench: $(BENCH_READY) java
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python tests/bench/$$name.py || exit 1; done
+
+pictures: $(READY) java
+	$(BIN)/python .readme/terminal.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
-import shlex
+import json
+from pathlib import Path
 
 import pytest
 import yaml
+from helps import examples
 from pyspark.errors import PythonException
 
 from ulr import cli
+from ulr.config import load_settings
 from ulr.errors import DataRefused
 
 
@@ -19,26 +22,25 @@ def run(capsys, *argv: str) -> tuple[int, str, str]:
     return code, out, err
 
 
-def test_alone_it_shows_every_stage_and_where_to_begin(capsys):
+def test_alone_it_shows_the_pipeline_every_stage_and_where_to_begin(capsys):
     code, out, _ = run(capsys)
     assert code == 0
+    assert cli.PIPELINE in out
     assert all(f"  {stage} " in out for stage in cli.STAGES)
-    assert "begin with" in out
+    begin = [stage for stage, _ in examples(out)]
+    assert begin == ["doctor", "simulate", "groups", "nightly", "score"]
 
 
-@pytest.mark.parametrize("stage", cli.STAGES)
-def test_the_help_of_every_stage_has_an_example_of_that_stage(capsys, stage):
-    code, out, _ = run(capsys, stage, "--help")
-    assert code == 0
-    example = out.rsplit("example:", 1)[1].split()
-    assert example[:2] == ["ulr", stage]
-
-
-@pytest.mark.parametrize("stage", cli.STAGES)
-def test_the_example_of_every_stage_has_only_known_options(stage):
-    module = cli.import_module(f"ulr.commands.{stage.replace('-', '_')}")
-    options = shlex.split(module.EXAMPLE)[2:]
-    cli._stage_parser(stage, module).parse_args(options)
+@pytest.mark.parametrize("stage", [None, *cli.STAGES])
+def test_every_example_in_a_help_is_understood_as_it_stands(capsys, stage):
+    _, out, _ = run(capsys, *filter(None, [stage]), "--help")
+    found = examples(out)
+    assert found
+    for named, argv in found:
+        assert stage in (None, named)
+        module = cli.import_module(f"ulr.commands.{named.replace('-', '_')}")
+        args = cli._stage_parser(named, module).parse_args(argv)
+        load_settings(args.conf, args.set)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,29 @@ def test_config_prints_what_a_stage_would_see(capsys):
     code, out, _ = run(capsys, "config", "--set", "groups.partitions=5")
     assert code == 0
     assert yaml.safe_load(out)["groups"]["partitions"] == 5
+    code, as_json, _ = run(capsys, "config", "--set", "groups.partitions=5", "--json")
+    assert json.loads(as_json)["groups"] == yaml.safe_load(out)["groups"]
+    assert run(capsys, "config", "--quiet") == (0, "", "")
+
+
+def test_a_mistake_is_one_json_document_too(capsys):
+    code, out, err = run(capsys, "config", "--json", "--set", "groups.nosuch=1")
+    told = json.loads(out)
+    assert (code, told["exit_code"]) == (2, 2)
+    assert err == f"ulr: {told['error']}\n"
+
+
+def test_what_nobody_expected_is_one_line_and_its_stack_trace_is_in_the_log(capsys, monkeypatch):
+    def broken(args, settings):
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr("ulr.commands.config.run", broken)
+    code, _, err = run(capsys, "config")
+    assert code == 1
+    assert err.startswith("ulr: unexpected ZeroDivisionError: by nothing (the stack trace is in ")
+    log = Path(err.rstrip(")\n").rpartition(" ")[2])
+    assert "in broken" in log.read_text()
+    log.unlink()
 
 
 def test_a_users_mistake_that_a_task_found_is_told_like_any_other(spark):

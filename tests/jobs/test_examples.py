@@ -1,0 +1,37 @@
+"""Every example of every help, pasted one after the other into an empty folder."""
+
+from __future__ import annotations
+
+import pytest
+from helps import examples
+
+from ulr import cli
+
+# The same work on less data; nothing else is changed.
+SMALL = {
+    "simulate.pages_per_day": 4000, "simulate.queries": 80, "simulate.features": 8,
+    "simulate.docs_per_query": 8, "simulate.positions": 4, "simulate.zipf": 0.2,
+    "groups.partitions": 2, "pairs.partitions": 2, "evaluate.partitions": 2,
+    "pairs.test_share": 0.3, "score.partitions": 2, "plan_swaps.positions": 4,
+    "train.rounds": 3, "lightgbm.num_leaves": 4, "spark.driver.memory": "1g",
+    "promote.min_effective_sample_size": 10, "promote.diagnostics": "ignore",
+    "compare.methods": "[joint]",
+}  # fmt: skip
+FLAGS = [flag for key, value in SMALL.items() for flag in ("--set", f"{key}={value}")]
+
+
+def of_help(capsys, *argv: str) -> list[tuple[str, list[str]]]:
+    with pytest.raises(SystemExit):
+        cli.main([*argv, "--help"])
+    return examples(capsys.readouterr().out)
+
+
+def test_the_examples_work_in_the_order_of_the_stages(spark, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    ran = []
+    for stage in cli.STAGES:
+        for named, argv in of_help(capsys, stage):
+            assert cli.main([named, *argv, *FLAGS]) == 0, capsys.readouterr().err
+            ran.append(named)
+    assert ran == list(cli.STAGES)
