@@ -89,6 +89,14 @@ def test_what_others_print_goes_to_the_log_and_not_to_the_screen(capfd):
     assert capfd.readouterr().out == "after\n"
 
 
+def test_a_reader_that_left_does_not_stop_the_work():
+    ours, theirs = os.pipe()
+    os.close(ours)
+    with os.fdopen(theirs, "w") as pipe, contextlib.redirect_stdout(pipe):
+        say("one")
+        say("two")
+
+
 def test_a_log_that_nobody_wrote_to_is_not_left_behind():
     with on_screen("silent", quiet=True, json=False) as log:
         say("unheard")

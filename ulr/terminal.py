@@ -65,7 +65,7 @@ def say(text: str) -> None:
     if _bars and (_screens[-1].out or sys.stdout).isatty():
         _bars[-1].print(text, soft_wrap=True)
     else:
-        print(text, file=_screens[-1].out, flush=True)
+        _write(text, _screens[-1].out or sys.stdout)
 
 
 def show(table: Table) -> None:
@@ -84,12 +84,22 @@ def answer(document: Any) -> None:
     """What a script asked for with `--json`."""
     if _screens[-1].json:
         text = json.dumps(_strict(document), indent=1, default=str, allow_nan=False)
-        print(text, file=_screens[-1].out, flush=True)
+        _write(text, _screens[-1].out or sys.stdout)
 
 
 def complain(text: str) -> None:
     """One line on stderr, whoever listens."""
-    print(f"ulr: {text}", file=_screens[-1].err or sys.stderr, flush=True)
+    _write(f"ulr: {text}", _screens[-1].err or sys.stderr)
+
+
+def _write(text: str, stream: TextIO) -> None:
+    """A reader that has left, as `head` does, is no reason to stop working."""
+    try:
+        print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 @contextlib.contextmanager
