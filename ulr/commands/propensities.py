@@ -58,8 +58,8 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
     if args.figure:
         truth = read_truth(args.truth) if args.truth else {}
         curve_figure(outcome.results, args.figure, truth=truth)
-    found = as_json(outcome.results) | {"drift": [asdict(f) for f in findings]}
-    return Answer(outcome.to_json() | found)
+    found = {} if outcome.skipped else as_json(outcome.results)
+    return Answer(outcome.to_json() | found | {"drift": [asdict(f) for f in findings]})
 
 
 def _drift(
