@@ -1,10 +1,10 @@
-# Two commands: `make demo` runs the whole job on a simulated log, `make test` runs the tests.
+# Two commands: `make demo` runs seven nights on a simulated week, `make test` runs the tests.
 # Both set themselves up. PYTHON chooses the interpreter of the virtual environment.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHES ?= groups propensities kernels training quality distributed
+BENCHES ?= groups propensities kernels training quality distributed nightly
 BENCH_READY := $(VENV)/.bench-ready
 
 .PHONY: demo test test-pure bench pictures lint format clean java
@@ -16,11 +16,12 @@ test-pure: $(READY)
 	$(BIN)/python -m pytest -q -m "not spark"
 
 demo: $(READY) java
-	$(BIN)/ulr simulate
-	$(BIN)/ulr groups --date 2026-01-01..2026-01-03
-	$(BIN)/ulr propensities --date 2026-01-03 --figure data/propensities.png \
-	  --truth data/simulated/truth/examination.parquet
-	$(BIN)/ulr compare --date 2026-01-01..2026-01-03 --set train.rounds=150
+	rm -rf data/demo
+	$(BIN)/ulr simulate --conf conf/demo.yaml
+	$(BIN)/ulr nightly --conf conf/demo.yaml --date 2026-01-01..2026-01-07
+	$(BIN)/ulr compare --conf conf/demo.yaml --date 2026-01-01..2026-01-07
+	@echo "The runs and models, at http://127.0.0.1:5000:" \
+	  "$(BIN)/mlflow ui --backend-store-uri sqlite:///data/demo/mlflow/mlflow.db"
 
 bench: $(BENCH_READY) java
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python tests/bench/$$name.py || exit 1; done

@@ -112,8 +112,11 @@ def test_an_interrupted_registration_leaves_nothing_behind(tmp_path):
 def test_a_comparison_is_one_run_with_a_child_for_each_and_registers_nothing(tmp_path):
     registry = registry_at(tmp_path)
     trainings = [training("f1"), training("f2", seed=2)]
-    parent = registry.send_comparison("two", trainings)
-    assert registry.send_comparison("two", trainings) == parent
+    found = [{"ranking": "f1", "value": 0.5}, {"ranking": "f2", "value": 0.25}]
+    parent = registry.send_comparison("two", trainings, found)
+    assert registry.send_comparison("two", trainings, found) == parent
+    table = registry.client.load_table(registry._experiment(), "comparison.json", [parent])
+    assert table[["ranking", "value"]].to_dict("records") == found
     runs = registry.client.search_runs([registry._experiment()])
     children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent]
     assert (len(runs), len(children)) == (3, 2)
@@ -169,6 +172,16 @@ def test_over_http_a_model_waits_for_its_server_and_is_not_lost(tmp_path):
         assert not registry.send(training()).new
         registry.give(CHAMPION, sent.version)
         text = registry.model_text("models:/ranker@champion")
+        found = [{"ranking": name, "value": 0.5} for name in ("f2", "f3")]
+        trainings = [training(name, seed) for seed, name in enumerate(("f2", "f3"))]
+        parent = registry.send_comparison("over HTTP", trainings, found)
+        children = registry.client.search_runs(
+            [registry._experiment()], f"tags.mlflow.parentRunId = '{parent}'"
+        )
+        assert [r.data.metrics["validation_pair_loss"] for r in children] == [0.65, 0.65]
+        table = registry.client.load_table(registry._experiment(), "comparison.json", [parent])
+        assert table["ranking"].tolist() == ["f2", "f3"]
+        assert [v.version for v in registry.versions()] == [sent.version]
     rows = np.eye(WIDTH, dtype=np.float32)
     np.testing.assert_array_equal(
         lgb.Booster(model_str=text).predict(rows),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 
 from ulr.errors import UserError
 
@@ -20,3 +21,15 @@ def parse_dates(text: str) -> list[dt.date]:
     if end < start:
         raise UserError(f"--date {text}: the range ends before it begins")
     return [start + dt.timedelta(days=n) for n in range((end - start).days + 1)]
+
+
+def held_out(dates: Sequence[dt.date], by_time: bool) -> tuple[list[dt.date], list[dt.date]]:
+    """The dates to train on and those to judge by: all and all, or the last day kept aside."""
+    if not by_time:
+        return list(dates), list(dates)
+    if len(dates) < 2:
+        raise UserError(
+            f"evaluate.holdout=time keeps {dates[-1]} aside and there are no groups before "
+            "it; build an earlier date, or use evaluate.holdout=query"
+        )
+    return list(dates[:-1]), [dates[-1]]

@@ -16,10 +16,10 @@ from ulr.training.distributed import Fleet, Training, train_on_spark
 from ulr.training.from_tables import TrainPlan, record_of
 from ulr.training.spread import PairFiles
 from ulr.training.telemetry import Event
-from ulr.warehouse import Outcome, Warehouse, identity_of
+from ulr.warehouse import Manifest, Outcome, Warehouse, identity_of
 
 # How the work is shared out does not change the model: it is no part of its fingerprint.
-NO_MATTER = ("num_workers", "peer_timeout", "max_retries")
+NO_MATTER = ("num_workers", "peer_timeout", "max_retries", "at_once")
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 
@@ -38,16 +38,18 @@ def build_model(
     *,
     force: bool = False,
     tell: Callable[[int, float | None], None] | None = None,
+    at_once: int = 1,
 ) -> ModelOutcome:
-    """Publish `models` for one method: model.txt and record.json."""
+    """Publish `models` for one method: model.txt and record.json.
+
+    at_once: trainings that share the cluster with this one, itself included.
+    """
+    published = None if force else unchanged_model(warehouse, plan, train)
+    if published:
+        return ModelOutcome(published, skipped=True)
     partition = partition_name(plan.method)
     files = warehouse.files("pairs", partition)
-    inputs = {"pairs": warehouse.current("pairs", partition).fingerprint}
-    made = {"train": train.model_dump(), "lightgbm": dict(plan.lightgbm)}
-    identity = identity_of(inputs=inputs, settings=_that_matter(made))
-    published = warehouse.current("models", partition)
-    if published and published.fingerprint == identity and not force:
-        return ModelOutcome(published, skipped=True)
+    inputs, made, identity = _request(warehouse, plan, train)
     checkpoints = Checkpoints(warehouse.storage.url, partition, identity)
     with warehouse.writing("models", partition, identity) as draft:
         checkpoints.sweep(keep_own=not force)
@@ -56,7 +58,7 @@ def build_model(
             start_spark(),
             PairFiles(warehouse.storage.url, files, plan.validation_share),
             plan,
-            fleet_of(train),
+            fleet_of(train, at_once),
             checkpoints,
             hear=lambda event: _note(rounds, event, tell),
         )
@@ -70,9 +72,27 @@ def build_model(
     return ModelOutcome(manifest, False, outcome)
 
 
-def fleet_of(train: Train) -> Fleet:
+def unchanged_model(warehouse: Warehouse, plan: TrainPlan, train: Train) -> Manifest | None:
+    """The published model, if it is the one that these pairs and settings make."""
+    published = warehouse.current("models", partition_name(plan.method))
+    same = published and published.fingerprint == _request(warehouse, plan, train)[2]
+    return published if same else None
+
+
+def _request(
+    warehouse: Warehouse, plan: TrainPlan, train: Train
+) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """What goes in, how, and the fingerprint of both."""
+    partition = partition_name(plan.method)
+    warehouse.files("pairs", partition)  # says what is missing
+    inputs = {"pairs": warehouse.current("pairs", partition).fingerprint}
+    made = {"train": train.model_dump(), "lightgbm": dict(plan.lightgbm)}
+    return inputs, made, identity_of(inputs=inputs, settings=_that_matter(made))
+
+
+def fleet_of(train: Train, at_once: int = 1) -> Fleet:
     """The settings that say how the work is shared out."""
-    return Fleet(train.num_workers, train.peer_timeout, train.max_retries)
+    return Fleet(train.num_workers, train.peer_timeout, train.max_retries, at_once=at_once)
 
 
 def _that_matter(made: dict[str, Any]) -> dict[str, Any]:

@@ -55,6 +55,15 @@ class Summary:
     exit_code: int = 0
     error: Exception | None = field(default=None, repr=False)
 
+    @property
+    def seconds(self) -> float:
+        """All stages together."""
+        return sum(record.seconds for record in self.stages)
+
+    def details(self, stage: str) -> dict[str, Any]:
+        """What a stage left for programs; nothing where it did not run."""
+        return next((r.details for r in self.stages if r.stage == stage), {})
+
     def to_json(self) -> dict[str, Any]:
         """For schedulers."""
         stages = [asdict(record) for record in self.stages]

@@ -27,12 +27,16 @@ Judge = Callable[[str], Totals]  # the champion's text -> totals of both
 
 @dataclass(frozen=True)
 class Decision:
-    """outcome: promoted | kept (the champion stays) | champion (it is already) | dry run."""
+    """outcome: promoted | kept (the champion stays) | champion (it is already) | dry run.
+
+    champion: who was champion before. judged: both models' totals, where there were two.
+    """
 
     outcome: str
     version: int | None
     champion: int | None
     verdict: Verdict
+    judged: Totals | None = None
 
     def to_json(self) -> dict[str, Any]:
         """For a night's summary."""
@@ -56,7 +60,8 @@ def promote(
     champion = registry.holder(CHAMPION)
     if champion and champion.tags.get("ulr.fingerprint") == training.fingerprint:
         return Decision("champion", champion.version, champion.version, _promoted_before(champion))
-    lead = _lead(registry, champion, judge, method, how.metric)
+    judged = judge(_text(registry, champion)) if champion else None
+    lead = _lead(judged, method, how.metric) if judged else None
     verdict = give_verdict(
         metric=how.metric,
         lead=lead,
@@ -67,7 +72,7 @@ def promote(
     )
     known = champion.version if champion else None
     if dry_run:
-        return Decision("dry run", None, known, verdict)
+        return Decision("dry run", None, known, verdict, judged)
     version = send_or_keep(registry, warehouse, training)
     verdict = _after_rollback(version, _not_older(training, champion, verdict))
     if force:
@@ -77,7 +82,7 @@ def promote(
     _write_down(registry, version, outcome, verdict, lead=lead, champion=known)
     if verdict.passed:
         registry.give(CHAMPION, version.version)
-    return Decision(outcome, version.version, known, verdict)
+    return Decision(outcome, version.version, known, verdict, judged)
 
 
 def roll_back(registry: Registry, reason: str) -> tuple[int, int]:
@@ -103,13 +108,12 @@ def _promoted_before(champion: Registered) -> Verdict:
     return Verdict(True, ["it is the champion already", *said], [])
 
 
-def _lead(
-    registry: Registry, champion: Registered | None, judge: Judge, method: str, metric: str
-) -> Estimate | None:
-    if champion is None:
-        return None
-    text = registry.model_text(f"models:/{registry.name}/{champion.version}")
-    found = metric_values(judge(text), method, CHAMPION)
+def _text(registry: Registry, version: Registered) -> str:
+    return registry.model_text(f"models:/{registry.name}/{version.version}")
+
+
+def _lead(judged: Totals, method: str, metric: str) -> Estimate:
+    found = metric_values(judged, method, CHAMPION)
     if metric not in found:
         raise UserError(
             f"promote.metric = {metric!r} was not measured; there is {', '.join(sorted(found))}"

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 # Usage statistics to a third party are not for a library to switch on.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -38,6 +39,7 @@ from ulr.submission import Submission
 from ulr.training.scoring import lightgbm_version, load_booster
 
 CHALLENGER, CHAMPION = "challenger", "champion"
+DATABASE = "mlflow.db"
 _MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 _AWAY = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED")
 _PARAM_LENGTH = 500
@@ -64,7 +66,7 @@ class Registry:
         self.folder = None if "://" in uri else Path(uri).absolute()
         if self.folder:
             self.folder.mkdir(parents=True, exist_ok=True)
-        self.uri = f"sqlite:///{self.folder}/mlflow.db" if self.folder else uri
+        self.uri = f"sqlite:///{self.folder / DATABASE}" if self.folder else uri
         self.experiment, self.name = experiment, name
         # MLflow retries every request itself, with exponential back-off; it asks these.
         os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = str(retries)
@@ -96,12 +98,15 @@ class Registry:
             made = mlflow.register_model(uri, self.name, tags=training.tags)
             return _registered(made, new=True)
 
-    def send_comparison(self, name: str, trainings: Sequence[Submission]) -> str:
-        """One run with a child for every training, nothing registered; its id.
+    def send_comparison(
+        self, name: str, trainings: Sequence[Submission], found: Sequence[Mapping[str, Any]]
+    ) -> str:
+        """One run with what was found, a child for every training, nothing registered; its id.
 
-        What has been sent before, and whole, is not sent again.
+        found: rows of the comparison's table. What has been sent before, and whole, is not sent
+        again.
         """
-        key = fingerprint([t.fingerprint for t in trainings])
+        key = fingerprint([[t.fingerprint for t in trainings], list(found)])
         with self._reaching():
             wanted = f"tags.`ulr.comparison` = '{key}' and attributes.status = 'FINISHED'"
             found = self.client.search_runs([self._experiment()], wanted)
@@ -115,6 +120,8 @@ class Registry:
                 for training in trainings:
                     self._log(training, {f"compared.{k}": v for k, v in training.tags.items()},
                               nested=True)  # fmt: skip
+                columns = {key: [row[key] for row in found] for key in (found[0] if found else ())}
+                self.client.log_table(parent.info.run_id, columns, "comparison.json")
             return parent.info.run_id
 
     def version(self, number: int) -> Registered:
@@ -221,6 +228,8 @@ class Registry:
         """MLflow's functions speak to this server in the block; one that does not answer, after
         MLflow's own retries, is one clear error."""
         before = os.environ.get(_URI)
+        if self.folder:
+            _make_database(self.folder / DATABASE)
         mlflow.set_tracking_uri(self.uri)  # also changes the environment, which is not ours
         try:
             yield
@@ -233,6 +242,19 @@ class Registry:
             os.environ.pop(_URI, None)
             if before is not None:
                 os.environ[_URI] = before
+
+
+def _make_database(path: Path) -> None:
+    """MLflow makes its tables in dozens of steps and cannot go on from the middle of them, so they
+    are made aside: whoever is killed meanwhile leaves no database."""
+    if path.exists():
+        return
+    aside = path.with_name(f".{os.getpid()}.{path.name}")
+    aside.unlink(missing_ok=True)
+    MlflowClient(f"sqlite:///{aside}").search_experiments(max_results=1)
+    with contextlib.suppress(FileExistsError):  # another process was quicker
+        path.hardlink_to(aside)
+    aside.unlink()
 
 
 def _log_model(training: Submission, folder: Path) -> str:

@@ -228,6 +228,13 @@ class Train(Section):
     checkpoint_every: Count
     peer_timeout: Annotated[float, Field(gt=0)]
     max_retries: Annotated[int, Field(ge=0)]
+    at_once: Annotated[int, Field(ge=0)]
+
+
+class Nightly(Section):
+    """What a night does besides its one model."""
+
+    baselines: list[Method]
 
 
 class Compare(Section):
@@ -287,8 +294,13 @@ class Settings(Section):
     pairs: Pairs
     train: Train
     lightgbm: dict[str, str | int | float | bool | list[float]]
+    nightly: Nightly
     compare: Compare
     evaluate: Evaluate
     mlflow: Mlflow
     promote: Promote
     score: Score
+
+    def with_method(self, method: str) -> Settings:
+        """The same for another method."""
+        return self.model_copy(update={"pairs": self.pairs.model_copy(update={"method": method})})

@@ -49,9 +49,17 @@ def read_submission(content: Mapping[str, Any]) -> Submission:
 
 
 def gather_submission(
-    warehouse: Warehouse, method: str, *, settings: Mapping[str, Any], totals: Totals | None
+    warehouse: Warehouse,
+    method: str,
+    *,
+    settings: Mapping[str, Any],
+    totals: Totals | None,
+    name: str,
 ) -> Submission:
-    """The published model of a method with its lineage, its learned tables and its figures."""
+    """The published model of a method with its lineage, its learned tables and its figures.
+
+    name: the model's in the totals.
+    """
     manifest = model_manifest(warehouse, method)
     record = read_record(warehouse, method)
     pairs = pairs_of_model(warehouse, method)
@@ -69,7 +77,7 @@ def gather_submission(
     }
     return Submission(
         fingerprint=manifest.fingerprint,
-        name=f"{method} {window}",
+        name=f"{name} {window}",
         model=read_model(warehouse, method),
         example=_example(warehouse, method),
         params=flat(settings) | {"trees": str(manifest.counts["trees"])},
@@ -81,7 +89,7 @@ def gather_submission(
             "ulr.pairs": str(manifest.inputs["pairs"]),
             "ulr.groups": fingerprint(groups),
         },
-        metrics=_metrics(totals, method) | _whole(health) | _counts(manifest.counts),
+        metrics=_metrics(totals, name) | _whole(health) | _counts(manifest.counts),
         history=record.get("validation", {}),
         files=files,
     )
@@ -98,12 +106,12 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     return found
 
 
-def _metrics(totals: Totals | None, method: str) -> dict[str, float]:
+def _metrics(totals: Totals | None, name: str) -> dict[str, float]:
     """Final metrics, each with the ends of its interval."""
     found = {}
-    for name, estimate in metric_values(totals or Totals(), method).items():
-        found[name] = estimate.value
-        found[f"{name}_lower"], found[f"{name}_upper"] = estimate.lower, estimate.upper
+    for metric, estimate in metric_values(totals or Totals(), name).items():
+        found[metric] = estimate.value
+        found[f"{metric}_lower"], found[f"{metric}_upper"] = estimate.lower, estimate.upper
     return found
 
 

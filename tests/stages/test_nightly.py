@@ -7,6 +7,7 @@ from jobs.test_jobs import tables
 
 from ulr.cli import main
 from ulr.lock import hold
+from ulr.registry import Registry
 from ulr.storage import Storage
 
 FIRST, SECOND = ["--date", "2026-01-01"], ["--date", "2026-01-02"]
@@ -50,16 +51,34 @@ def test_a_night_promotes_and_the_same_night_again_does_nothing(place):
     assert tables(root / "warehouse") == before
 
 
-def test_the_next_night_has_a_window_of_two_days_and_a_verdict(place, capsys):
+def test_nights_one_after_the_other_end_in_a_line_for_each_with_the_baseline(place, capsys):
     root, flags = place
-    assert main(["nightly", *FIRST, *flags]) == 0
-    assert main(["nightly", *SECOND, *flags]) == 0
+    both = ["--date", "2026-01-01..2026-01-02", "--set", "nightly.baselines=[naive]"]
+    assert main(["nightly", *both, *flags]) == 0
+    out = capsys.readouterr().out
     found = summary(root, "2026-01-02")
     assert found["outcome"] in ("promoted", "kept")
     assert "than the champion's" in found["stages"][-1]["words"]
-    capsys.readouterr()
+    judged = found["stages"][4]["details"]
+    assert judged["metrics"].keys() == {"joint", "naive", "logging"}
+    assert judged["pages"] == 8000
+    for date, pages in (("2026-01-01", "4,000"), ("2026-01-02", "8,000")):
+        (line,) = [x for x in out.splitlines() if f"{date} " in x and pages in x]
+        for name in ("joint", "naive"):
+            value = summary(root, date)["stages"][4]["details"]["metrics"][name]["ndcg_at_10"]
+            assert f"{value:.4f}" in line
     assert main(["registry", "list", *flags]) == 0
-    assert "2026-01-01..2026-01-02" in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert "2026-01-01..2026-01-02" in listed
+    assert "naive" not in listed
+
+
+def test_the_night_that_fails_is_the_last(place, capsys):
+    root, flags = place
+    later = ["--date", "2026-01-01..2026-01-05"]
+    assert main(["nightly", *later, *flags]) == 2
+    assert "2026-01-03" in capsys.readouterr().err
+    assert not (root / "warehouse" / "nights" / "2026-01-04.json").exists()
 
 
 def test_a_night_begins_where_it_is_told(place):
@@ -106,12 +125,74 @@ def test_a_rerun_reads_no_log_leaves_the_warehouse_alone_and_does_only_what_is_m
     capsys.readouterr()
     assert main([*command, "--methods", "joint,naive"]) == 0
     out = capsys.readouterr().out
-    assert "rerun pairs joint: done" in out
-    assert "rerun pairs naive: unchanged, skipped" in out
+    assert "pairs of joint: done" in out
+    assert "pairs of naive: unchanged, skipped" in out
     assert "train naive: unchanged, skipped" in out
-    assert "joint - naive" in out
+    assert "lead of joint" in out
+    naive = next(line for line in out.splitlines() if line.startswith("naive "))
+    assert len(naive.split("(")) > 3
     after = tables(root / "warehouse")
     assert {name: after[name] for name in before} == before
-    assert main(["rerun", "--from", "2026-01-01", "--to", "2026-01-01", *flags,
-                 "--methods", "best"]) == 2  # fmt: skip
-    assert "best is no method" in capsys.readouterr().err
+
+
+def models(folder):
+    return {str(f.parent.parent.relative_to(folder)): f.read_bytes()
+            for f in folder.rglob("model.txt")}  # fmt: skip
+
+
+def test_variants_stand_side_by_side_and_trainings_at_once_make_the_same_models(place, capsys):
+    root, flags = place
+    assert main(["nightly", *FIRST, *flags]) == 0
+    command = ["rerun", "--from", "2026-01-01", "--to", "2026-01-01", *flags,
+               "--methods", "robust,naive", "--variant", "deep:lightgbm.num_leaves=7",
+               "--variant", "floor:pairs.propensity_floor=0.5,train.rounds=3"]  # fmt: skip
+    assert main([*command, "--name", "one", "--set", "train.at_once=1"]) == 0
+    capsys.readouterr()
+    assert main([*command, "--name", "both"]) == 0
+    out = capsys.readouterr().out
+    names = [f"{m}{v}" for v in ("", "@deep", "@floor") for m in ("robust", "naive")]
+    assert all(f"train {name}: " in out for name in names)
+    # `deep` only trains otherwise: it takes the pairs that are there.
+    built = [line.split()[2] for line in out.splitlines() if line.startswith("pairs of ")]
+    assert built == ["robust:", "naive:", "robust@floor:", "naive@floor:"]
+    one, both = (models(root / "warehouse" / "reruns" / n) for n in ("one", "both"))
+    assert len(one) == len(names)
+    assert len(set(one.values())) == len(names)
+    assert one == both
+
+
+def test_a_comparison_is_one_run_of_mlflow_with_its_table_and_a_child_for_each(place):
+    root, flags = place
+    assert main(["nightly", *FIRST, *flags]) == 0
+    command = ["rerun", "--from", "2026-01-01", "--to", "2026-01-01", *flags, "--name", "runs",
+               "--variant", "short:train.rounds=2"]  # fmt: skip
+    assert main(command) == 0
+    assert main(command) == 0  # and once only
+    client = Registry(f"{root}/mlflow", experiment="ulr", name="ulr-ranker").client
+    experiment = client.get_experiment_by_name("ulr").experiment_id
+    runs = client.search_runs([experiment])
+    (parent,) = [r for r in runs if r.info.run_name.startswith("rerun runs ")]
+    children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
+    rounds = {r.info.run_name.split()[0]: r.data.params["train.rounds"] for r in children}
+    assert rounds == {"joint": "4", "joint@short": "2"}
+    assert all(r.data.metrics["ndcg_at_10"] > 0 for r in children)
+    table = client.load_table(experiment, "comparison.json", [parent.info.run_id])
+    assert {"joint", "joint@short", "logging"} == set(table["ranking"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--methods", "best"], "best is no method"),
+        (["--variant", "deep"], "expected NAME:KEY=VALUE"),
+        (["--variant", "a:groups.partitions=2"], "groups.partitions is the same for all"),
+        (["--variant", "a:pairs.test_share=0.5"], "pairs.test_share is the same for all"),
+        (["--variant", "a/b:train.rounds=2"], "expected letters, digits"),
+        (["--variant", "a:train.rounds=2", "--variant", "a:train.rounds=3"], "given twice"),
+        (["--variant", "a:train.nosuch=2"], "unknown key train.nosuch"),
+    ],
+)
+def test_a_mistake_in_a_rerun_is_one_line(capsys, tmp_path, flags, words):
+    where = ["--set", f"warehouse.path={tmp_path}"]
+    assert main(["rerun", "--from", "2026-01-01", "--to", "2026-01-01", *where, *flags]) == 2
+    assert words in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -45,7 +46,8 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
     warehouse = Warehouse(settings.warehouse.path)
     names = list(dict.fromkeys(args.model or [settings.pairs.method]))
     with watched("evaluate"):
-        outcome = judge(warehouse, args.date, names, settings, force=args.force)
+        models = {name: model_text(warehouse, name, settings) for name in names}
+        outcome = judge(warehouse, args.date, models, settings, force=args.force)
     if outcome.skipped:
         say("evaluate: unchanged, skipped")
     show(result_table(outcome, names))
@@ -53,29 +55,34 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
 
 
 def judge(
-    warehouse: Warehouse, date: str, names: list[str], settings: Settings, *, force: bool = False
+    warehouse: Warehouse,
+    date: str,
+    models: Mapping[str, str],
+    settings: Settings,
+    *,
+    force: bool = False,
 ) -> EvaluationOutcome:
-    """Judge the named models on the window, as the settings say."""
+    """Judge models, given as LightGBM's text by name, on the window, as the settings say."""
     dates = window_dates(warehouse, date, settings.propensities.window_days)
     if settings.evaluate.holdout == "time":
-        for name in names:
+        for name in models:
             trained_dates(warehouse, name).refuse_overlap(dates)
     return build_evaluation(
         partial(start_session, "evaluate", settings.spark),
         warehouse,
         dates,
-        {name: model_text(warehouse, name, settings) for name in names},
+        models,
         propensities=known_propensities(settings.pairs.propensities, warehouse),
         features=settings.features.path,
         test_share=settings.pairs.test_share,
         evaluate=settings.evaluate,
         sigmoid=float(settings.lightgbm.get("sigmoid", 1.0)),
-        partition=evaluation_name(names[0]),
+        partition=evaluation_name(next(iter(models))),
         force=force,
     )
 
 
-def found_of(outcome: EvaluationOutcome, names: list[str]) -> list[dict[str, Any]]:
+def found_of(outcome: EvaluationOutcome, names: Sequence[str]) -> list[dict[str, Any]]:
     """All traffic's numbers: each ranking's own, and the first one's leads over the others."""
     asked = [(name, None) for name in (*names, LOGGING)]
     asked += [(names[0], rival) for rival in (*names[1:], LOGGING)]
@@ -86,7 +93,7 @@ def found_of(outcome: EvaluationOutcome, names: list[str]) -> list[dict[str, Any
     ]
 
 
-def result_table(outcome: EvaluationOutcome, names: list[str]) -> Table:
+def result_table(outcome: EvaluationOutcome, names: Sequence[str]) -> Table:
     """A row per metric: each ranking with half its 95% interval, then the first model's leads."""
     rankings = {name: metric_values(outcome.totals, name) for name in (*names, LOGGING)}
     leads = {rival: metric_values(outcome.totals, names[0], rival) for rival in rankings}

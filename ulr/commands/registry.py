@@ -71,12 +71,17 @@ def submission_of(warehouse: Warehouse, settings: Settings) -> Submission:
 
 
 def submission(
-    warehouse: Warehouse, method: str, settings: Settings, totals: Totals | None
+    warehouse: Warehouse,
+    method: str,
+    settings: Settings,
+    totals: Totals | None,
+    *,
+    name: str | None = None,
 ) -> Submission:
-    """A method's model with the settings that made it."""
+    """A method's model with the settings that made it; name: its own in the totals."""
     used = settings.model_dump(mode="json", exclude={"simulate", "plan_swaps", "compare", "mlflow"})
     used["pairs"]["method"] = method
-    return gather_submission(warehouse, method, settings=used, totals=totals)
+    return gather_submission(warehouse, method, settings=used, totals=totals, name=name or method)
 
 
 def _listed(registry: Registry) -> list[dict[str, Any]]:

@@ -1,70 +1,99 @@
-"""Train other methods or settings on past dates, from the daily groups alone; compare them."""
+"""Train other methods or settings on past dates, from the daily groups alone; compare them.
+
+Every --variant is trained beside the settings as they are, with each of the methods. It may change
+what is in the sections propensities, pairs, train and lightgbm.
+"""
 
 from __future__ import annotations
 
 import argparse
-import datetime as dt
-from functools import partial
+import re
 
-from ulr.aside import Aside, check_name
-from ulr.commands import evaluate, train
-from ulr.commands.registry import registry_of, submission
+from ulr.aside import PAIRS, Aside, check_name
+from ulr.commands import evaluate
+from ulr.commands.fitting import Trial
+from ulr.commands.trials import beside, compare_trials, comparison_table, send
+from ulr.config import load_settings
 from ulr.dates import parse_dates
 from ulr.errors import UserError
-from ulr.examination import WAREHOUSE
-from ulr.lock import hold
-from ulr.pairing import build_pairs
-from ulr.progress import watched
-from ulr.propensities import build_propensities, window_dates
-from ulr.session import start_session
 from ulr.settings import Settings
 from ulr.terminal import Answer, say, show
-from ulr.warehouse import Outcome
 from ulr.weights import METHOD_NAMES
 
-EXAMPLE = "ulr rerun --from 2026-01-01 --to 2026-01-03 --methods robust,prs,joint"
+EXAMPLE = (
+    "ulr rerun --from 2026-01-01 --to 2026-01-03 --methods robust,joint "
+    "--variant slow:lightgbm.learning_rate=0.02,train.rounds=600"
+)
+SECTIONS = ("propensities", "pairs", "train", "lightgbm")
+FIXED = ("pairs.method", "pairs.test_share")  # --methods; all are judged by the same queries
+_NEXT = re.compile(r",(?=[a-z_]+\.[\w.]+=)")  # a comma that begins another setting
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The dates, the methods, and a name under which several settings stand side by side."""
+    """The dates, the methods, the variants, and a name to find it all again."""
     parser.add_argument("--from", dest="first", required=True, metavar="DATE", help="first day")
     parser.add_argument("--to", dest="last", required=True, metavar="DATE", help="last day")
     parser.add_argument("--methods", help="such as robust,prs,joint (default: the configured one)")
+    parser.add_argument(
+        "--variant", action="append", default=[], metavar="NAME:KEY=VALUE,...",
+        help="other settings under a name, as in deep:lightgbm.num_leaves=127; may be repeated",
+    )  # fmt: skip
     parser.add_argument("--name", default="default", help="folder under reruns/ in the warehouse")
     parser.add_argument("--force", action="store_true", help="also where nothing has changed")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> Answer:
-    """Do what is missing, and print the comparison."""
-    methods = _methods(args.methods or settings.pairs.method)
-    asked = f"{args.first}..{args.last}"
-    parse_dates(asked)
-    warehouse = Aside(settings.warehouse.path, check_name(args.name))
-    own = settings.model_copy(
-        update={"warehouse": settings.warehouse.model_copy(
-            update={"path": warehouse.storage.url})}
-    )  # fmt: skip
-    with hold(warehouse.storage, "", f"the re-run {args.name}"):
-        dates = window_dates(warehouse, asked, 0)
-        if own.pairs.propensities == WAREHOUSE:
-            _propensities(warehouse, dates, own, args.force)
-        made: list[Outcome] = []
-        for method in methods:
-            pairs = own.pairs.model_copy(update={"method": method})
-            made += _one(warehouse, dates, own.model_copy(update={"pairs": pairs}), args.force)
-        with watched("rerun evaluate"):
-            outcome = evaluate.judge(warehouse, asked, methods, own, force=args.force)
-    sent = [submission(warehouse, method, own, outcome.totals) for method in methods]
-    registry_of(settings).send_comparison(f"rerun {args.name} {asked}", sent)
-    show(evaluate.result_table(outcome, methods))
-    say(
-        f"rerun {args.name}: {len(methods)} methods on {len(dates)} days -> {warehouse.storage.url}"
-    )
+    """Do what is missing, print the comparison, and send it to MLflow."""
+    window = f"{args.first}..{args.last}"
+    parse_dates(window)
+    title = f"rerun {check_name('--name', args.name)}"
+    trials = trials_of(args, settings)
+    compared = compare_trials(title, trials, window, force=args.force)
+    show(comparison_table(compared))
+    where = trials[0].warehouse.storage.url
+    say(f"{title}: {len(trials)} models on {len(compared.dates)} days -> {where}")
+    send(title, compared)
     return Answer({
-        "name": args.name, "path": warehouse.storage.url, "dates": [str(d) for d in dates],
-        "tables": [one.to_json() for one in [*made, outcome]],
-        "found": evaluate.found_of(outcome, methods),
+        "name": args.name, "path": where, "dates": [str(d) for d in compared.dates],
+        "tables": [one.to_json() for one in compared.tables],
+        "found": evaluate.found_of(compared.judged, compared.names),
     })  # fmt: skip
+
+
+def trials_of(args: argparse.Namespace, settings: Settings) -> list[Trial]:
+    """Every method with the settings as they are, then every method of every variant."""
+    methods = _methods(args.methods or settings.pairs.method)
+    base = beside(settings, args.name)
+    trials = [Trial(method, base, settings.with_method(method)) for method in methods]
+    for text in args.variant:
+        name, changes = _variant(text)
+        own = load_settings(args.conf, [*args.set, *changes])
+        same_data = (own.pairs, own.propensities) == (settings.pairs, settings.propensities)
+        shared = PAIRS if same_data else base.shared
+        warehouse = Aside(base, "variants", name, shared=shared)
+        trials += [Trial(f"{m}@{name}", warehouse, own.with_method(m)) for m in methods]
+    names = [trial.name for trial in trials]
+    if len(set(names)) < len(names):
+        raise UserError(f"--variant: {max(names, key=names.count)} is given twice; names differ")
+    return trials
+
+
+def _variant(text: str) -> tuple[str, list[str]]:
+    """A name and its changes, each as --set takes it."""
+    name, colon, rest = text.partition(":")
+    changes = _NEXT.split(rest)
+    if not colon or not all("=" in change for change in changes):
+        raise UserError(
+            f"--variant {text}: expected NAME:KEY=VALUE, as in deep:lightgbm.num_leaves=127,"
+            "train.rounds=200"
+        )
+    for key in (change.partition("=")[0] for change in changes):
+        if key.partition(".")[0] not in SECTIONS or key in FIXED:
+            raise UserError(
+                f"--variant {text}: {key} is the same for all that are compared; a variant "
+                f"changes {', '.join(f'{s}.*' for s in SECTIONS)}, but not {' or '.join(FIXED)}"
+            )
+    return check_name("--variant", name), changes
 
 
 def _methods(text: str) -> list[str]:
@@ -76,28 +105,3 @@ def _methods(text: str) -> list[str]:
             f"some of {', '.join(METHOD_NAMES)}"
         )
     return methods
-
-
-def _propensities(warehouse: Aside, dates: list[dt.date], settings: Settings, force: bool) -> None:
-    start = partial(start_session, "rerun", settings.spark)
-    with watched("rerun propensities"):
-        outcome = build_propensities(start, warehouse, dates, settings.propensities, force=force)
-    say(f"rerun propensities: {'unchanged, skipped' if outcome.skipped else 'done'}")
-
-
-def _one(warehouse: Aside, dates: list[dt.date], settings: Settings, force: bool) -> list[Outcome]:
-    """Pairs and a model of one method; what is there already is skipped."""
-    with watched(f"rerun pairs {settings.pairs.method}"):
-        outcome = build_pairs(
-            partial(start_session, "rerun", settings.spark),
-            warehouse,
-            dates,
-            pairs=settings.pairs,
-            features=settings.features.path,
-            force=force,
-        )
-    say(f"rerun pairs {settings.pairs.method}: "
-        f"{'unchanged, skipped' if outcome.skipped else 'done'}")  # fmt: skip
-    model = train.fit(settings, force=force)
-    say(f"train {settings.pairs.method}: {train.describe(model)}")
-    return [outcome, model]

@@ -83,6 +83,11 @@ def check_slots(spark: SparkSession, workers: int, wait: float = SLOTS_WAIT_S) -
         time.sleep(0.5)
 
 
+def room_for(spark: SparkSession, workers: int) -> int:
+    """Trainings of so many workers that can run at once; at least one."""
+    return max(1, slots_of(spark) // workers)
+
+
 def slots_of(spark: SparkSession) -> int:
     """Tasks that can run at once, as Spark itself counts them for barrier stages."""
     scala = spark.sparkContext._jsc.sc()

@@ -22,7 +22,13 @@ from ulr.training.barrier import check_slots, train_in_barrier
 from ulr.training.biases import first_biases
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.crew import ranks_of
-from ulr.training.failures import SPARK_FAILED, reason_of, refusals_told
+from ulr.training.failures import (
+    CANCELLED,
+    SPARK_FAILED,
+    reason_of,
+    refusals_told,
+    was_cancelled,
+)
 from ulr.training.from_tables import LEARNED, TrainPlan
 from ulr.training.parameters import split_parameters
 from ulr.training.partition import Bins
@@ -37,12 +43,13 @@ from ulr.training.worker import TrainSpec
 
 @dataclass(frozen=True)
 class Fleet:
-    """How many workers, and what happens when one is lost."""
+    """How many workers, what happens when one is lost, and how many fleets share the cluster."""
 
     num_workers: int = 1
     peer_timeout: float = 30.0
     max_retries: int = 3
     threads: int = 0  # of each worker; 0: what Spark gives a task
+    at_once: int = 1
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,7 @@ def train_on_spark(
         checkpoints=checkpoints,
         token=secrets.token_hex(32),
         peer_timeout=fleet.peer_timeout,
-        threads=fleet.threads or _threads(spark, learner.lightgbm, workers),
+        threads=fleet.threads or _threads(spark, learner.lightgbm, workers * fleet.at_once),
         on_round=on_round,
     )  # fmt: skip
     with _heard(spark, job.token, hear) as driver:
@@ -133,7 +140,7 @@ def _with_validation(census: Census, plan: TrainPlan) -> tuple[Census, bool]:
 
 
 def _attempts(job: Job, run: Callable[[Job], Any], max_retries: int) -> tuple[Any, Any, list[str]]:
-    """Run until it succeeds; a mistake of the user's is not tried again."""
+    """Run until it succeeds; what the user got wrong, or stopped, is not tried again."""
     failures: list[str] = []
     while True:
         job = replace(job, attempt=len(failures) + 1)
@@ -141,6 +148,8 @@ def _attempts(job: Job, run: Callable[[Job], Any], max_retries: int) -> tuple[An
             with refusals_told():
                 return *run(job), failures
         except SPARK_FAILED as error:
+            if was_cancelled(str(error)):
+                raise UserError(CANCELLED) from None
             failures.append(reason_of(str(error)))
             if len(failures) > max_retries:
                 raise UserError(
@@ -151,7 +160,7 @@ def _attempts(job: Job, run: Callable[[Job], Any], max_retries: int) -> tuple[An
 
 
 def _threads(spark: SparkSession, lightgbm: Any, workers: int) -> int:
-    """On one machine all cores; on a cluster what a task was given."""
+    """On one machine a share of its cores; on a cluster what a task was given."""
     if given := int(lightgbm.get("num_threads", 0)):
         return given
     context = spark.sparkContext

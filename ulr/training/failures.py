@@ -15,6 +15,7 @@ SPARK_FAILED = (PySparkException, Py4JJavaError)
 # Raised by the task itself, or by another that was told of it.
 _OURS = re.compile(r"(?:^ulr\.errors\.|stopped: )(?:UserError|DataRefused): (.+)$", re.MULTILINE)
 _RAISED = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Lost|Exception|Gone)\b.*)$", re.M)
+CANCELLED = "training was cancelled; run again to go on from its last checkpoint"
 
 
 @contextlib.contextmanager
@@ -32,6 +33,11 @@ def refusal_in(text: str) -> str | None:
     """The message of a mistake that trying again cannot mend, if there is one."""
     found = _OURS.search(text)
     return found.group(1).strip() if found else None
+
+
+def was_cancelled(text: str) -> bool:
+    """Whether somebody stopped the job: Ctrl-C, or the button in Spark's own pages."""
+    return "[SPARK_JOB_CANCELLED]" in text
 
 
 def reason_of(text: str) -> str:

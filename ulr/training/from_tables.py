@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from ulr.holdout import queries_aside
-from ulr.kernels.ranking_metrics import metric_names, ranking_metrics
 from ulr.storage import open_filesystem
 from ulr.training.biases import first_biases
 from ulr.training.dataset import RankingData, read_pairs, split_queries
@@ -66,17 +65,6 @@ def train_plan(
         checkpoint_every=plan.checkpoint_every,
         after_round=after_round,
     )
-
-
-def golden_metrics(ranker: TrainedRanker, data: RankingData) -> dict[str, float]:
-    """Mean of every ranking metric over queries with a positive label, and how many those were."""
-    labels = np.maximum(data.labels, 0)
-    scores = ranker.predict(data.features)
-    top = max(int(labels.max(initial=1)), 1)
-    values = ranking_metrics(scores, labels, data.pairs.query_rows, max_label=top)
-    known = ~np.isnan(values[:, 0])
-    means = values[known].mean(axis=0) if known.any() else np.full(values.shape[1], np.nan)
-    return dict(zip(metric_names(), means.tolist(), strict=True)) | {"queries": int(known.sum())}
 
 
 def record_of(ranker: TrainedRanker, plan: TrainPlan) -> dict[str, Any]:

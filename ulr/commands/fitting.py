@@ -1,0 +1,104 @@
+"""Models from published pairs, as many trainings at once as the cluster has room for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from ulr.at_once import run_at_once
+from ulr.examination import known_propensities
+from ulr.modelling import NO_MATTER, ModelOutcome, build_model, unchanged_model
+from ulr.progress import watched, watched_rounds
+from ulr.session import start_session
+from ulr.settings import Settings
+from ulr.terminal import say
+from ulr.training.barrier import room_for
+from ulr.training.from_tables import TrainPlan
+from ulr.warehouse import Warehouse
+
+Start = Callable[[], SparkSession]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One model: the name it is shown by, its tables, and settings whose method is its own."""
+
+    name: str
+    warehouse: Warehouse
+    settings: Settings
+
+    @property
+    def method(self) -> str:
+        """How its pairs are weighted."""
+        return self.settings.pairs.method
+
+
+def fit(trials: Sequence[Trial], *, force: bool = False) -> list[ModelOutcome]:
+    """A model of every trial; one that is there already is left as it is.
+
+    The trials share one Spark session. How many train at once changes no model.
+    """
+    plans = [plan_of(trial) for trial in trials]
+    there = [unchanged_model(trial.warehouse, plan, trial.settings.train)
+             for trial, plan in zip(trials, plans, strict=True)]  # fmt: skip
+    missing = len(trials) if force else there.count(None)
+    start: Start = partial(start_session, "train", trials[0].settings.spark)
+    at_once = 1
+    if missing > 1:
+        spark = start()  # once, before there are threads
+        start, at_once = (lambda: spark), min(missing, _room(spark, trials))
+    one = partial(_fit_one, start=start, at_once=at_once, force=force)
+    jobs = [partial(one, trial, plan) for trial, plan in zip(trials, plans, strict=True)]
+    if at_once == 1:
+        return [job() for job in jobs]
+    with watched(f"{missing} trainings, {at_once} at once"):
+        return run_at_once(jobs, at_once, cancel=spark.sparkContext.cancelAllJobs)
+
+
+def _room(spark: SparkSession, trials: Sequence[Trial]) -> int:
+    """Trainings that the cluster's slots take at once, or fewer where the settings say so."""
+    room = room_for(spark, max(trial.settings.train.num_workers for trial in trials))
+    return min(room, trials[0].settings.train.at_once or room)
+
+
+def _fit_one(
+    trial: Trial, plan: TrainPlan, *, start: Start, at_once: int, force: bool
+) -> ModelOutcome:
+    with watched_rounds(f"train {trial.name}", plan.rounds, plan.stop_on) as tell:
+        outcome = build_model(
+            start,
+            trial.warehouse,
+            plan,
+            trial.settings.train,
+            force=force,
+            tell=tell,
+            at_once=at_once,
+        )
+    say(f"train {trial.name}: {describe(outcome)}")
+    return outcome
+
+
+def plan_of(trial: Trial) -> TrainPlan:
+    """The settings of one training."""
+    settings, theta = trial.settings, None
+    if settings.train.theta_given:
+        theta = known_propensities(settings.pairs.propensities, trial.warehouse)[0].theta
+    how = settings.train.model_dump(exclude={"theta_given", *NO_MATTER})
+    return TrainPlan(method=trial.method, lightgbm=dict(settings.lightgbm), theta=theta, **how)
+
+
+def describe(outcome: ModelOutcome) -> str:
+    """What it was trained on, and what went wrong on the way."""
+    counts = outcome.manifest.counts
+    if outcome.training is None:
+        return f"unchanged, skipped ({counts['trees']:,} trees)"
+    text = f"{counts['trees']} trees on {counts['rows']:,} documents, {counts['pairs']:,} pairs"
+    workers, failures = outcome.training.reports, outcome.training.failures
+    if len(workers) > 1:
+        text += f", by {len(workers)} workers"
+    for number, reason in enumerate(failures, start=1):
+        text += f"\n  attempt {number} failed and was taken up again: {reason}"
+    return text
