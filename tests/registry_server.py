@@ -42,6 +42,12 @@ def tracking_server(folder, port=None):
             server.wait(30)
 
 
+def comparison(registry, run_id):
+    """The table of a comparison; MLflow looks for it on the server that it is set to."""
+    with registry._reaching():
+        return registry.client.load_table(registry._experiment(), "comparison.json", [run_id])
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -58,9 +64,9 @@ def _wait(url, server, log, seconds=150):
         time.sleep(0.5)
 
 
-def training(fingerprint="f1", seed=1):
+def training(fingerprint="f1", seed=1, width=WIDTH):
     """A small model with a record."""
-    x = np.random.default_rng(seed).normal(size=(200, WIDTH)).astype(np.float32)
+    x = np.random.default_rng(seed).normal(size=(200, width)).astype(np.float32)
     settings = {"objective": "regression", "verbose": -1, "num_leaves": 4, "num_threads": 1}
     booster = lgb.train(settings, lgb.Dataset(x, x[:, 0].copy()), 3)
     return Submission(

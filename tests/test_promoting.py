@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from registry_server import training
+from registry_server import WIDTH, training
 
 from ulr.errors import UserError
 from ulr.evaluation.totals import Column, Totals, total
@@ -89,6 +89,24 @@ def test_what_the_published_diagnostics_warn_of_blocks_a_model_made_with_them(tm
         assert found.outcome == outcome
         against = ["diagnostics, warning: arms of unequal size"] if measured else []
         assert found.verdict.against == against
+
+
+def test_a_champion_with_other_features_is_no_rival_to_be_measured_by_and_force_replaces_it(ways):
+    registry, go = ways
+    go("a")
+    wide = training("b", width=WIDTH + 1)
+    wide.metrics[SAMPLE_SIZE] = 100.0
+    for force, outcome in ((None, "kept"), ("a feature more", "promoted")):
+        found = promote(registry, Warehouse("unused"), wide, never, HOW, method="joint",
+                        measured=False, force=force)  # fmt: skip
+        assert found.outcome == outcome
+        assert found.verdict.against == [
+            "it cannot be compared with the champion: it has 5 features, the other 4"
+        ]
+
+
+def never(_):
+    raise AssertionError
 
 
 def test_a_dry_run_changes_nothing(ways):

@@ -7,7 +7,7 @@ import sys
 import lightgbm as lgb
 import numpy as np
 import pytest
-from registry_server import WIDTH, free_port, tracking_server, training
+from registry_server import WIDTH, comparison, free_port, tracking_server, training
 
 from ulr.errors import RegistryAway, UserError
 from ulr.outbox import send_or_keep, sync, waiting
@@ -115,7 +115,7 @@ def test_a_comparison_is_one_run_with_a_child_for_each_and_registers_nothing(tmp
     found = [{"ranking": "f1", "value": 0.5}, {"ranking": "f2", "value": 0.25}]
     parent = registry.send_comparison("two", trainings, found)
     assert registry.send_comparison("two", trainings, found) == parent
-    table = registry.client.load_table(registry._experiment(), "comparison.json", [parent])
+    table = comparison(registry, parent)
     assert table[["ranking", "value"]].to_dict("records") == found
     runs = registry.client.search_runs([registry._experiment()])
     children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent]
@@ -179,7 +179,7 @@ def test_over_http_a_model_waits_for_its_server_and_is_not_lost(tmp_path):
             [registry._experiment()], f"tags.mlflow.parentRunId = '{parent}'"
         )
         assert [r.data.metrics["validation_pair_loss"] for r in children] == [0.65, 0.65]
-        table = registry.client.load_table(registry._experiment(), "comparison.json", [parent])
+        table = comparison(registry, parent)
         assert table["ranking"].tolist() == ["f2", "f3"]
         assert [v.version for v in registry.versions()] == [sent.version]
     rows = np.eye(WIDTH, dtype=np.float32)

@@ -18,6 +18,7 @@ from ulr.evaluation.rows import metrics_table
 from ulr.evaluation.totals import Totals, read_totals
 from ulr.featurefiles import find_features
 from ulr.pairing import partition_name
+from ulr.scoring import check_order
 from ulr.settings import Evaluate
 from ulr.sources import Sources, gather, receive
 from ulr.storage import Storage, fingerprint
@@ -60,6 +61,7 @@ def build_evaluation(
     days = [f"dt={date}" for date in dates]
     files = [f for day in days for f in warehouse.files("groups", day)]
     found = find_features(features)
+    check_order(features, found[0].path, models)
     plan = _plan(models, propensities, evaluate, sigmoid)
     settings = evaluate.model_dump() | {"test_share": test_share if by_query else 0.0}
     inputs = {

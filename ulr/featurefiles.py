@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +17,11 @@ from ulr.letor import read_letor
 from ulr.schema import features_schema
 from ulr.storage import Storage, StoredFile, open_filesystem
 
+NAMES = "names"  # metadata of the column `features`: a JSON list of what the values are
+_SPARK = b"org.apache.spark.sql.parquet.row.metadata"  # where Spark keeps a column's metadata
 LETOR_ENDS = (".txt", ".txt.gz", ".letor", ".svm")
 BATCH = 65_536
+_NOT_IN_A_MODEL = re.compile(r'[\s",:\[\]{}]')
 
 
 def find_features(url: str) -> list[StoredFile]:
@@ -32,21 +37,71 @@ def find_features(url: str) -> list[StoredFile]:
     return files
 
 
-def read_features(url: str, path: str) -> Iterator[pa.Table]:
-    """A file's rows in the features schema, some at a time; a missing label is null."""
+def feature_names(url: str, path: str) -> list[str]:
+    """What the values of a row are, where the file carries it; else nothing."""
+    if path.endswith(LETOR_ENDS):
+        return []
+    fs, _ = open_filesystem(url)
+    with fs.open_input_file(path) as stream:
+        return _names(pq.ParquetFile(stream), path)
+
+
+def with_names(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The same table, its column `features` saying what the values are."""
+    at = table.schema.get_field_index("features")
+    field = table.schema.field(at).with_metadata({NAMES: json.dumps(list(names))})
+    return table.cast(table.schema.set(at, field))
+
+
+def read_features(url: str, path: str, names: Sequence[str] = ()) -> Iterator[pa.Table]:
+    """A file's rows in the features schema, some at a time; a missing label is null.
+
+    names: those of another file of the table, which must be this one's as well.
+    """
     if path.endswith(LETOR_ENDS):
         yield _letor_table(path)
         return
     fs, _ = open_filesystem(url)
     with fs.open_input_file(path) as stream:
         source = pq.ParquetFile(stream)
-        names = source.schema_arrow.names
-        lacking = [n for n in features_schema.names if n not in names and n != "label"]
+        there = source.schema_arrow.names
+        lacking = [n for n in features_schema.names if n not in there and n != "label"]
         if lacking:
             raise UserError(f"{path}: no column {lacking[0]}; expected query_id, doc_id, features")
-        columns = [n for n in features_schema.names if n in names]
+        if difference := other_names(names, _names(source, path)):
+            raise UserError(f"{path}: {difference} in another file; write them all in one order")
+        columns = [n for n in features_schema.names if n in there]
         for batch in source.iter_batches(BATCH, columns=columns):
             yield _typed(pa.Table.from_batches([batch]))
+
+
+def other_names(wanted: Sequence[str], given: Sequence[str]) -> str:
+    """The first feature whose names differ, in words; nothing where one side has no names."""
+    if not wanted or not given or list(wanted) == list(given):
+        return ""
+    if len(wanted) != len(given):
+        return f"{len(given)} features where there are {len(wanted)}"
+    at = next(i for i, (a, b) in enumerate(zip(wanted, given, strict=True)) if a != b)
+    return f"feature {at + 1} is {given[at]} where it is {wanted[at]}"
+
+
+def _names(file: pq.ParquetFile, path: str) -> list[str]:
+    """From Arrow's metadata of the column, or from Spark's."""
+    schema = file.schema_arrow
+    at = schema.get_field_index("features")
+    text = (schema.field(at).metadata or {}).get(NAMES.encode()) if at >= 0 else None
+    if text is not None:
+        found = json.loads(text)
+    else:
+        written = json.loads((file.metadata.metadata or {}).get(_SPARK, b"{}"))
+        columns = {f["name"]: f["metadata"] for f in written.get("fields", [])}
+        found = columns.get("features", {}).get(NAMES, [])
+    # LightGBM keeps names without white space or JSON's own characters.
+    names = [_NOT_IN_A_MODEL.sub("_", str(name)) for name in found]
+    if len(set(names)) < len(names):
+        twice = max(names, key=names.count)
+        raise UserError(f"{path}: two features are named {twice}; every name must be another")
+    return names
 
 
 def _typed(table: pa.Table) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -50,6 +50,7 @@ def build_model(
     partition = partition_name(plan.method)
     files = warehouse.files("pairs", partition)
     inputs, made, identity = _request(warehouse, plan, train)
+    names = warehouse.current("pairs", partition).inputs.get("feature_names", [])
     checkpoints = Checkpoints(warehouse.storage.url, partition, identity)
     with warehouse.writing("models", partition, identity) as draft:
         checkpoints.sweep(keep_own=not force)
@@ -57,7 +58,7 @@ def build_model(
         outcome = train_on_spark(
             start_spark(),
             PairFiles(warehouse.storage.url, files, plan.validation_share),
-            plan,
+            replace(plan, feature_names=names),
             fleet_of(train, at_once),
             checkpoints,
             hear=lambda event: _note(rounds, event, tell),

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ulr.examination import known_propensities
-from ulr.featurefiles import find_features
+from ulr.featurefiles import feature_names, find_features
 from ulr.pair_table import PairRecipe, PairReport, make_recipe
 from ulr.pairs import write_pairs
 from ulr.schema import metrics_schema
@@ -41,6 +41,8 @@ def build_pairs(
         "features": [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in found],
         "weights": [recipe.tables.tolist(), dict(recipe.segments)],
     }
+    if names := feature_names(features, found[0].path):
+        inputs["feature_names"] = names
     settings = pairs.model_dump()
     matters = {k: v for k, v in settings.items() if k not in _NO_MATTER}
     identity = identity_of(inputs=inputs, settings=matters)

@@ -18,6 +18,7 @@ from ulr.outbox import send_or_keep
 from ulr.registry import CHALLENGER, CHAMPION, Registered, Registry
 from ulr.settings import Promote
 from ulr.submission import Submission
+from ulr.training.scoring import other_features
 from ulr.warehouse import Warehouse
 
 PREVIOUS, ROLLED_BACK = "ulr.previous_champion", "ulr.rolled_back"
@@ -60,7 +61,9 @@ def promote(
     champion = registry.holder(CHAMPION)
     if champion and champion.tags.get("ulr.fingerprint") == training.fingerprint:
         return Decision("champion", champion.version, champion.version, _promoted_before(champion))
-    judged = judge(_text(registry, champion)) if champion else None
+    text = registry.model_text(f"models:/{registry.name}/{champion.version}") if champion else ""
+    apart = _apart(text, training.model) if champion else ""
+    judged = judge(text) if champion and not apart else None
     lead = _lead(judged, method, how.metric) if judged else None
     verdict = give_verdict(
         metric=how.metric,
@@ -69,6 +72,7 @@ def promote(
         min_sample_size=how.min_effective_sample_size,
         findings=_findings(warehouse) if measured else [],
         block=how.diagnostics,
+        apart=apart,
     )
     known = champion.version if champion else None
     if dry_run:
@@ -108,8 +112,10 @@ def _promoted_before(champion: Registered) -> Verdict:
     return Verdict(True, ["it is the champion already", *said], [])
 
 
-def _text(registry: Registry, version: Registered) -> str:
-    return registry.model_text(f"models:/{registry.name}/{version.version}")
+def _apart(champion: str, challenger: str) -> str:
+    """Why two models cannot score the same rows: then only a person can choose between them."""
+    difference = other_features(champion, challenger)
+    return f"it cannot be compared with the champion: {difference}" if difference else ""
 
 
 def _lead(judged: Totals, method: str, metric: str) -> Estimate:

@@ -6,19 +6,20 @@ One shuffle brings a query's rows together; scores are made and sorted there, ba
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ulr.featurefiles import find_features
+from ulr.errors import UserError
+from ulr.featurefiles import feature_names, find_features, other_names
 from ulr.pair_rows import feature_matrix
 from ulr.schema import scores_schema
 from ulr.sources import Sources, gather, receive
 from ulr.storage import Storage, fingerprint
-from ulr.training.scoring import load_scorer
+from ulr.training.scoring import load_booster, load_scorer, model_names
 from ulr.warehouse import Outcome, Warehouse, identity_of
 
 Batches = Iterator[pa.RecordBatch]
@@ -36,6 +37,7 @@ def build_scores(
 ) -> Outcome:
     """Publish `scores` of the features by the model's text; `name` is how it was asked for."""
     found = find_features(features)
+    check_order(features, found[0].path, {name: model})
     listed = [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in found]
     inputs = {"features": listed, "model": fingerprint(model)}
     identity = identity_of(inputs=inputs, settings={"partitions": partitions})
@@ -51,6 +53,21 @@ def build_scores(
             counts.update(rows=row.rows, queries=row.queries)
         record = {"counts": dict(counts), "inputs": inputs, "settings": {"model": name}}
         return Outcome(draft.publish(identity, **record), skipped=False)
+
+
+def check_order(url: str, path: str, models: Mapping[str, str]) -> None:
+    """Refuse models (text by name) that were trained on these features in another order.
+
+    Only names can tell: a table without them, or a model trained on one, is checked for its
+    number of features alone.
+    """
+    given = feature_names(url, path)
+    for name, text in models.items():
+        if difference := other_names(model_names(load_booster(text)), given):
+            raise UserError(
+                f"{path}: {difference} in model {name}; give the features in the order it was "
+                "trained on, or train on these"
+            )
 
 
 COUNTED = "rows long, queries long"

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ulr.featurefiles import read_features
+from ulr.featurefiles import feature_names, read_features
 from ulr.histograms import partition_of
 from ulr.holdout import Part, in_part
 from ulr.parcels import PARCEL, open_table, pack_by_part, unpack
@@ -37,7 +37,8 @@ def gather(spark: SparkSession, sources: Sources, partitions: int) -> DataFrame:
     """Parcels of groups and features, those of a query in one partition; one shuffle."""
     files = [("groups", f) for f in sources.groups_files]
     files += [("features", f) for f in sources.features_files]
-    read = partial(_read, sources=sources, files=files, partitions=partitions)
+    names = [n for f in sources.features_files[:1] for n in feature_names(sources.features_url, f)]
+    read = partial(_read, sources=sources, files=files, names=names, partitions=partitions)
     parcels = spark.range(0, len(files), 1, len(files)).mapInArrow(read, PARCEL)
     return parcels.repartitionById(partitions, F.col("part"))
 
@@ -55,12 +56,18 @@ def receive(batches: Batches) -> tuple[int | None, pa.Table, pa.Table]:
 
 
 def _read(
-    batches: Batches, *, sources: Sources, files: list[tuple[str, str]], partitions: int
+    batches: Batches,
+    *,
+    sources: Sources,
+    files: list[tuple[str, str]],
+    names: list[str],
+    partitions: int,
 ) -> Batches:
     for batch in batches:
         for number in batch.column(0).to_pylist():
             kind, path = files[number]
-            for table in map(partial(_wanted, sources=sources), _tables(kind, path, sources)):
+            tables = _tables(kind, path, sources, names)
+            for table in map(partial(_wanted, sources=sources), tables):
                 if table.num_rows:
                     yield from pack_by_part(kind, table, partition_of(table, partitions))
 
@@ -70,9 +77,9 @@ def _wanted(table: pa.Table, sources: Sources) -> pa.Table:
     return table if chosen.all() else table.filter(pa.array(chosen))
 
 
-def _tables(kind: str, path: str, sources: Sources) -> Iterator[pa.Table]:
+def _tables(kind: str, path: str, sources: Sources, names: list[str]) -> Iterator[pa.Table]:
     if kind == "features":
-        yield from read_features(sources.features_url, path)
+        yield from read_features(sources.features_url, path, names)
         return
     fs, _ = open_filesystem(sources.groups_url)
     yield pq.read_table(path, filesystem=fs, use_threads=False).cast(groups_schema)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from jobs.test_jobs import tables
+from registry_server import comparison
 
 from ulr.cli import main
 from ulr.lock import hold
@@ -44,6 +45,8 @@ def test_a_night_promotes_and_the_same_night_again_does_nothing(place):
     assert main(["nightly", *FIRST, *flags]) == 0
     assert statuses(root) == ["done"] * 6
     assert summary(root)["outcome"] == "promoted"
+    (model,) = (root / "warehouse" / "models").rglob("model.txt")
+    assert "\nfeature_names=f1 f2 f3 f4 f5 f6 f7 f8\n" in model.read_text()
     before = tables(root / "warehouse")
     assert main(["nightly", *FIRST, *flags]) == 0
     assert statuses(root) == ["skipped"] * 6
@@ -144,7 +147,8 @@ def test_variants_stand_side_by_side_and_trainings_at_once_make_the_same_models(
     root, flags = place
     assert main(["nightly", *FIRST, *flags]) == 0
     command = ["rerun", "--from", "2026-01-01", "--to", "2026-01-01", *flags,
-               "--methods", "robust,naive", "--variant", "deep:lightgbm.num_leaves=7",
+               "--set", "train.patience=0", "--methods", "robust,naive",
+               "--variant", "deep:lightgbm.num_leaves=7",
                "--variant", "floor:pairs.propensity_floor=0.5,train.rounds=3"]  # fmt: skip
     assert main([*command, "--name", "one", "--set", "train.at_once=1"]) == 0
     capsys.readouterr()
@@ -168,16 +172,15 @@ def test_a_comparison_is_one_run_of_mlflow_with_its_table_and_a_child_for_each(p
                "--variant", "short:train.rounds=2"]  # fmt: skip
     assert main(command) == 0
     assert main(command) == 0  # and once only
-    client = Registry(f"{root}/mlflow", experiment="ulr", name="ulr-ranker").client
-    experiment = client.get_experiment_by_name("ulr").experiment_id
-    runs = client.search_runs([experiment])
+    registry = Registry(f"{root}/mlflow", experiment="ulr", name="ulr-ranker")
+    runs = registry.client.search_runs([registry._experiment()])
     (parent,) = [r for r in runs if r.info.run_name.startswith("rerun runs ")]
     children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
     rounds = {r.info.run_name.split()[0]: r.data.params["train.rounds"] for r in children}
     assert rounds == {"joint": "4", "joint@short": "2"}
     assert all(r.data.metrics["ndcg_at_10"] > 0 for r in children)
-    table = client.load_table(experiment, "comparison.json", [parent.info.run_id])
-    assert {"joint", "joint@short", "logging"} == set(table["ranking"])
+    found = comparison(registry, parent.info.run_id)
+    assert {"joint", "joint@short", "logging"} == set(found["ranking"])
 
 
 @pytest.mark.parametrize(

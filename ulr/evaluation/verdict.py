@@ -29,14 +29,17 @@ def give_verdict(
     min_sample_size: float,
     findings: Sequence[Mapping[str, Any]],
     block: str,
+    apart: str = "",
 ) -> Verdict:
-    """lead: challenger - champion; None where there is no champion yet.
+    """lead: challenger - champion; None where there is no champion yet, or where the two are too
+    far `apart` to be compared: how they are.
 
     Not worse beyond its interval: the 95% interval of the lead reaches 0 or better. A lead that
     could not be measured speaks against, for silence is not agreement.
     """
+    alone = (not apart, apart or "there is no champion yet")
     points = [
-        _compared(metric, lead) if lead else (True, "there is no champion yet"),
+        _compared(metric, lead) if lead else alone,
         _healthy(sample_size, min_sample_size),
         *(_found(f) for f in findings if f["verdict"] in LEVELS[block]),
     ]

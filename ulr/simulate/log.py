@@ -19,6 +19,7 @@ from pyspark.broadcast import Broadcast
 from pyspark.sql import SparkSession
 
 from ulr.errors import UserError
+from ulr.featurefiles import with_names
 from ulr.letor import read_letor
 from ulr.schema import features_schema
 from ulr.settings import Simulate
@@ -168,7 +169,8 @@ def _features_table(block: WorldBlock) -> pa.Table:
     features = pa.ListArray.from_arrays(offsets, pa.array(block.features.reshape(-1)))
     names = block.names
     columns = [names.query_of_document, names.documents, features, pa.array(block.labels)]
-    return pa.table(columns, schema=features_schema)
+    table = pa.table(columns, schema=features_schema)
+    return with_names(table, [f"f{number}" for number in range(1, width + 1)])
 
 
 def _write_page_files(

@@ -94,7 +94,10 @@ def train_on_spark(
             plan.rounds, learner, plan.stop_on, plan.patience if stops else 0,
             plan.checkpoint_every,
         ),
-        bins=Bins(make_reference(sample, learner.lightgbm), census.width, learner.lightgbm),
+        bins=Bins(
+            make_reference(sample, learner.lightgbm, plan.feature_names), census.width,
+            learner.lightgbm,
+        ),
         rows=announced(census, part, ranks),
         biases=first_biases(bins, plan.p, plan.theta) if plan.method == LEARNED else None,
         checkpoints=checkpoints,

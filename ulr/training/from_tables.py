@@ -34,6 +34,7 @@ class TrainPlan:
     position_bins: int = 50
     theta: np.ndarray | None = None  # given: only t- is learned
     checkpoint_every: int = 50  # features are drawn anew from there: part of the model
+    feature_names: Sequence[str] = ()  # written into the model; none: LightGBM's own
 
 
 def load_pairs(url: str, files: Sequence[str]) -> RankingData:

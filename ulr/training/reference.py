@@ -8,7 +8,7 @@ its raw matrix.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import lightgbm as lgb
@@ -36,13 +36,22 @@ def in_sample(keys: np.ndarray, sizes: np.ndarray, total: int) -> np.ndarray:
     return drawn < np.uint64(int(SAMPLE_ROWS / total * 2**64))
 
 
-def make_reference(sample: np.ndarray, parameters: Mapping[str, Any]) -> bytes:
-    """The bins of a sample (float32, rows x features), as bytes to be broadcast."""
+def make_reference(
+    sample: np.ndarray, parameters: Mapping[str, Any], names: Sequence[str] = ()
+) -> bytes:
+    """The bins of a sample (float32, rows x features), and the features' names if they have any,
+    as bytes to be broadcast."""
     if sample.ndim != 2 or not sample.size:
         raise UserError(f"a sample of shape {sample.shape} has no features to make bins of")
+    if names and len(names) != sample.shape[1]:
+        raise UserError(
+            f"the features table names {len(names)} features and its rows have {sample.shape[1]}; "
+            "write its metadata anew, or leave it out"
+        )
     # All rows of the sample count, and none of its features is dropped for being rare here.
     settings = {**parameters, "bin_construct_sample_cnt": len(sample), "feature_pre_filter": False}
-    dataset = lgb.Dataset(sample, np.zeros(len(sample), np.float32), params=settings).construct()
+    label, own = np.zeros(len(sample), np.float32), list(names) or "auto"
+    dataset = lgb.Dataset(sample, label, params=settings, feature_name=own).construct()
     buffer, size = ctypes.c_void_p(), ctypes.c_int32()
     _safe_call(
         _LIB.LGBM_DatasetSerializeReferenceToBinary(

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ulr.arrow import lists
 from ulr.errors import UserError
+from ulr.featurefiles import other_names
 
 
 def load_booster(model_text: str) -> lgb.Booster:
@@ -31,6 +32,21 @@ def load_scorer(model_text: str, name: str) -> Callable[[np.ndarray], np.ndarray
         return booster.predict(features, num_threads=1)
 
     return score
+
+
+def model_names(booster: lgb.Booster) -> list[str]:
+    """The features' names that a model was trained with; nothing where LightGBM numbered them."""
+    names = booster.feature_name()
+    return [] if names == [f"Column_{i}" for i in range(len(names))] else names
+
+
+def other_features(first: str, second: str) -> str:
+    """What the second model takes and the first does not, in words; nothing if they can be told
+    apart by neither number nor name."""
+    one, two = load_booster(first), load_booster(second)
+    if one.num_feature() != two.num_feature():
+        return f"it has {two.num_feature()} features, the other {one.num_feature()}"
+    return other_names(model_names(one), model_names(two))
 
 
 def check_width(given: int, wanted: int, name: str) -> None:
