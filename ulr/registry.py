@@ -13,6 +13,7 @@ import math
 import os
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,14 +100,13 @@ class Registry:
             return _registered(made, new=True)
 
     def send_comparison(
-        self, name: str, trainings: Sequence[Submission], found: Sequence[Mapping[str, Any]]
+        self, name: str, trainings: Sequence[Submission], rows: Sequence[Mapping[str, Any]]
     ) -> str:
-        """One run with what was found, a child for every training, nothing registered; its id.
+        """One run with the table, a child for every training, nothing registered; its id.
 
-        found: rows of the comparison's table. What has been sent before, and whole, is not sent
-        again.
+        rows: the comparison's table. What has been sent before, and whole, is not sent again.
         """
-        key = fingerprint([[t.fingerprint for t in trainings], list(found)])
+        key = fingerprint([[t.fingerprint for t in trainings], list(rows)])
         with self._reaching():
             wanted = f"tags.`ulr.comparison` = '{key}' and attributes.status = 'FINISHED'"
             found = self.client.search_runs([self._experiment()], wanted)
@@ -120,8 +120,8 @@ class Registry:
                 for training in trainings:
                     self._log(training, {f"compared.{k}": v for k, v in training.tags.items()},
                               nested=True)  # fmt: skip
-                columns = {key: [row[key] for row in found] for key in (found[0] if found else ())}
-                self.client.log_table(parent.info.run_id, columns, "comparison.json")
+                table = {column: [row[column] for row in rows] for column in rows[0]}
+                self.client.log_table(parent.info.run_id, table, "comparison.json")
             return parent.info.run_id
 
     def version(self, number: int) -> Registered:
@@ -249,8 +249,7 @@ def _make_database(path: Path) -> None:
     are made aside: whoever is killed meanwhile leaves no database."""
     if path.exists():
         return
-    aside = path.with_name(f".{os.getpid()}.{path.name}")
-    aside.unlink(missing_ok=True)
+    aside = path.with_name(f".{uuid.uuid4().hex}.{path.name}")
     MlflowClient(f"sqlite:///{aside}").search_experiments(max_results=1)
     with contextlib.suppress(FileExistsError):  # another process was quicker
         path.hardlink_to(aside)
