@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,20 @@ def test_what_nobody_expected_is_one_line_and_its_stack_trace_is_in_the_log(caps
     log = Path(err.rstrip(")\n").rpartition(" ")[2])
     assert "in broken" in log.read_text()
     log.unlink()
+
+
+def test_what_fails_after_an_interrupt_is_part_of_it(capsys, monkeypatch):
+    def interrupted(args, settings):
+        try:
+            raise KeyboardInterrupt(signal.SIGTERM)
+        finally:
+            raise ConnectionRefusedError("the JVM is gone")
+
+    monkeypatch.setattr("ulr.commands.config.run", interrupted)
+    code, out, err = run(capsys, "config", "--json")
+    assert (code, out) == (128 + signal.SIGTERM, "")
+    assert err.startswith("ulr: interrupted; ")
+    assert len(err.splitlines()) == 1
 
 
 def test_a_users_mistake_that_a_task_found_is_told_like_any_other(spark):

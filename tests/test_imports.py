@@ -24,7 +24,8 @@ MATHS = ("kernels", "arrow", "buckets", "contract", "histograms", "letor", "sche
          "propensity/tally", "serving", "swaps",
          "pair_arrays", "pair_counts", "pair_grouping", "pair_rows", "pair_table", "weights",
          "weight_health", "examination", "featurefiles", "session_pairs", "training",
-         "evaluation", "holdout", "night", "aside")  # fmt: skip
+         "evaluation", "holdout", "night", "aside", "pace", "noise", "terminal",
+         "doctor/found", "doctor/machine", "doctor/places")  # fmt: skip
 # Of those rooms, the files that bring training to Spark.
 ON_SPARK = ("training/barrier", "training/distributed", "training/failures",
             "training/spread")  # fmt: skip

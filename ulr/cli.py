@@ -85,6 +85,8 @@ def _run(module: ModuleType, args: argparse.Namespace, log: Path | None) -> int:
         if found.error is not None:
             raise found.error
     except Exception as error:
+        if stopped := interrupt_behind(error):
+            raise stopped from None
         known = error if isinstance(error, UserError) else user_error_of_a_task(error)
         if known is None and log is None:
             raise
@@ -102,6 +104,13 @@ def _unexpected(error: Exception, log: Path) -> str:
     traceback.print_exception(error)
     first = str(error).partition("\n")[0][:300]
     return f"unexpected {type(error).__name__}: {first} (the stack trace is in {log})"
+
+
+def interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
+    """Blocks that clean up after an interrupt fail where they ask a JVM that has ended."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error
 
 
 def user_error_of_a_task(error: Exception) -> UserError | None:
