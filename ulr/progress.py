@@ -9,8 +9,10 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Protocol
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext, SparkStageInfo
@@ -46,7 +48,11 @@ class Step:
     skipped: bool = False
 
 
-Stepping = Callable[[str, str], contextlib.AbstractContextManager[Step]]
+class Stepping(Protocol):
+    """Runs a step as a block."""
+
+    def __call__(self, kind: str, name: str | None = None) -> AbstractContextManager[Step]:
+        """kind: what it takes as long as; name: of Spark's tasks in it, if they are to be seen."""
 
 
 @contextlib.contextmanager
@@ -70,25 +76,30 @@ def _display() -> Iterator[Progress | None]:
 
 @contextlib.contextmanager
 def steps(title: str, kinds: Sequence[str], unit: str) -> Iterator[Stepping]:
-    """A bar of steps; the block gets a function of a step's kind and title, a block itself.
+    """A bar of steps, if there are several; the block gets a function that runs one, as a block.
 
-    The time left is told once a step of every kind that is to come has been seen.
+    It takes the step's kind, and a title if Spark's tasks are to be shown in it. The time left is
+    told once a step of every kind that is to come has been seen.
     """
     pace = Pace(kinds)
     with _display() as bars:
-        bar = bars.add_task(title, total=pace.total, unit=unit, about="about",
-                            left=lambda task: pace.left()) if bars else None  # fmt: skip
+        bar = None
+        if bars and pace.total > 1:
+            bar = bars.add_task(title, total=pace.total, unit=unit, about="about",
+                                left=lambda task: pace.left())  # fmt: skip
 
         @contextlib.contextmanager
-        def step(kind: str, name: str) -> Iterator[Step]:
+        def step(kind: str, name: str | None = None) -> Iterator[Step]:
             number, this = pace.begin(kind), Step()
-            with watched(name):
+            with watched(name) if name else contextlib.nullcontext():
                 yield this
             pace.end(number, skipped=this.skipped)
-            if bars:
+            if bar is not None:
                 bars.update(bar, completed=pace.done)
 
         yield step
+        if bar is not None:
+            bars.remove_task(bar)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from ulr.at_once import run_at_once
 from ulr.examination import known_propensities
 from ulr.modelling import NO_MATTER, ModelOutcome, build_model, unchanged_model
-from ulr.progress import watched, watched_rounds
+from ulr.progress import Stepping, steps, watched_rounds
 from ulr.session import start_session
 from ulr.settings import Settings
 from ulr.terminal import say
@@ -50,11 +50,12 @@ def fit(trials: Sequence[Trial], *, force: bool = False) -> list[ModelOutcome]:
     if missing > 1:
         spark = start()  # once, before there are threads
         start, at_once = (lambda: spark), min(missing, _room(spark, trials))
-    one = partial(_fit_one, start=start, at_once=at_once, force=force)
-    jobs = [partial(one, trial, plan) for trial, plan in zip(trials, plans, strict=True)]
-    if at_once == 1:
-        return [job() for job in jobs]
-    with watched(f"{missing} trainings, {at_once} at once"):
+    title = f"train, {at_once} at once" if at_once > 1 else "train"
+    with steps(title, ["model"] * len(trials), "models") as step:
+        one = partial(_fit_one, start=start, at_once=at_once, force=force, step=step)
+        jobs = [partial(one, trial, plan) for trial, plan in zip(trials, plans, strict=True)]
+        if at_once == 1:
+            return [job() for job in jobs]
         return run_at_once(jobs, at_once, cancel=spark.sparkContext.cancelAllJobs)
 
 
@@ -65,9 +66,12 @@ def _room(spark: SparkSession, trials: Sequence[Trial]) -> int:
 
 
 def _fit_one(
-    trial: Trial, plan: TrainPlan, *, start: Start, at_once: int, force: bool
+    trial: Trial, plan: TrainPlan, *, start: Start, at_once: int, force: bool, step: Stepping
 ) -> ModelOutcome:
-    with watched_rounds(f"train {trial.name}", plan.rounds, plan.stop_on) as tell:
+    with (
+        step("model") as this,
+        watched_rounds(f"train {trial.name}", plan.rounds, plan.stop_on) as tell,
+    ):
         outcome = build_model(
             start,
             trial.warehouse,
@@ -77,6 +81,7 @@ def _fit_one(
             tell=tell,
             at_once=at_once,
         )
+        this.skipped = outcome.skipped
     say(f"train {trial.name}: {describe(outcome)}")
     return outcome
 

@@ -27,7 +27,7 @@ from ulr.examination import WAREHOUSE
 from ulr.lock import hold
 from ulr.models import read_model
 from ulr.pairing import build_pairs
-from ulr.progress import watched
+from ulr.progress import steps, watched
 from ulr.propensities import build_propensities, window_dates
 from ulr.session import start_session
 from ulr.settings import Settings
@@ -136,10 +136,11 @@ def _propensities(
 
 def _pairs(title: str, trials: Sequence[Trial], dates: list[dt.date], force: bool) -> list[Outcome]:
     made: list[Outcome] = []
-    for trial in (t for t in trials if t.warehouse.owns("pairs")):
-        with watched(f"{title}: pairs of {trial.name}"):
-            made.append(
-                build_pairs(
+    own = [trial for trial in trials if trial.warehouse.owns("pairs")]
+    with steps(f"{title}: pairs", ["pairs"] * len(own), "methods") as step:
+        for trial in own:
+            with step("pairs", f"pairs of {trial.name}") as this:
+                outcome = build_pairs(
                     partial(start_session, "rerun", trial.settings.spark),
                     trial.warehouse,
                     dates,
@@ -147,8 +148,9 @@ def _pairs(title: str, trials: Sequence[Trial], dates: list[dt.date], force: boo
                     features=trial.settings.features.path,
                     force=force,
                 )
-            )
-        _tell(f"pairs of {trial.name}", made[-1])
+                this.skipped = outcome.skipped
+            made.append(outcome)
+            _tell(f"pairs of {trial.name}", outcome)
     return made
 
 
