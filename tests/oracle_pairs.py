@@ -150,3 +150,24 @@ def reciprocal_rank(scores, labels, max_label):
         total += going * stop / (r + 1)
         going *= 1 - stop
     return total
+
+
+def co_click_log_likelihood(sessions, theta, psi, v):
+    """Log likelihood of every pair's co-clicks, negative binomial by its product; v = 0: Poisson.
+
+    sessions: click vectors of one group. Terms without v are left out.
+    """
+    found = 0.0
+    for i in range(len(theta)):
+        for j in range(i + 1, len(theta)):
+            c_i, c_j = sum(s[i] for s in sessions), sum(s[j] for s in sessions)
+            c_ij = sum(s[i] and s[j] for s in sessions)
+            if not c_i or not c_j:
+                continue
+            m = psi[i][j] * c_i * c_j / (psi[i][j] + (len(sessions) - 1) * theta[i] * theta[j])
+            if v == 0:
+                found -= m
+                continue
+            found += sum(math.log(1 + v * k) for k in range(c_ij))
+            found -= (c_ij + 1 / v) * math.log(1 + v * m)
+    return found

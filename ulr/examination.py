@@ -29,7 +29,11 @@ def known_propensities(source: str, warehouse: Warehouse) -> Known:
 
 def read_published(warehouse: Warehouse) -> Known:
     """What `ulr propensities` published last."""
-    theta, psi = (warehouse.read(table) for table in ("propensities", "joint_propensities"))
+    return as_published(warehouse.read("propensities"), warehouse.read("joint_propensities"))
+
+
+def as_published(theta: pa.Table, psi: pa.Table) -> Known:
+    """The same from the rows of the two tables."""
     pooled = _published_set(theta, psi, None)
     if pooled is None:
         raise UserError("propensities: position 1 was refused; see `ulr propensities` for why")

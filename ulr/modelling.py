@@ -19,7 +19,7 @@ from ulr.training.telemetry import Event
 from ulr.warehouse import Manifest, Outcome, Warehouse, identity_of
 
 # How the work is shared out does not change the model: it is no part of its fingerprint.
-NO_MATTER = ("num_workers", "peer_timeout", "max_retries", "at_once")
+NO_MATTER = ("num_workers", "peer_timeout", "max_retries", "at_once", "checkpoint_every")
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 

@@ -62,14 +62,15 @@ def weigh_histograms(
     all_pairs: bool = False,
     session: str = "none",
     psi: np.ndarray | None = None,
-    co_click_variance: float = np.inf,
+    co_click_variance: float | None = None,
 ) -> tuple[WeightedPairs, WeightHealth]:
     """Pairs of every group under the weight tables (segments x 4 x K x K; raw: unclipped).
 
     psi (segments x K x K) and a finite co_click_variance: co-clicks are smoothed first.
     """
+    variance = np.inf if psi is None or co_click_variance is None else co_click_variance
     if psi is None:
-        psi, co_click_variance = np.ones((tables.shape[0], *tables.shape[2:])), np.inf
+        psi = np.ones((tables.shape[0], *tables.shape[2:]))
     sizes = groups.sizes
     longest, known = int(sizes.max(initial=0)), tables.shape[-1]
     if longest > known:
@@ -85,7 +86,7 @@ def weigh_histograms(
     health = np.zeros((4, known))
     weigh_groups(
         groups.group_docs, groups.word_offsets, groups.words, groups.count_offsets,
-        groups.counts, np.asarray(table_of, np.int64), tables, raw, psi, co_click_variance,
+        groups.counts, np.asarray(table_of, np.int64), tables, raw, psi, variance,
         session_weight(session, longest), all_pairs, clicked, pairs.offsets, pairs.i, pairs.j,
         pairs.u_ij, pairs.u_ji, health,
     )  # fmt: skip

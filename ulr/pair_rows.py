@@ -5,6 +5,7 @@ Names become 64-bit hashes; a (query, document) is the pair of two, so 128 bits 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,10 @@ class ShownGroups:
     segment: pa.Array
     docs: pa.Array
     histograms: Histograms
+
+    def tables_of(self, segments: Mapping[str, int]) -> np.ndarray:
+        """The number of every group's segment, 0 for those without one."""
+        return np.array([segments.get(s, 0) for s in self.segment.to_pylist()], np.int64)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.arrow import lists
+from ulr.co_clicks import best_variance, co_click_gains
 from ulr.errors import DataRefused, UserError
 from ulr.histograms import cut_lists
 from ulr.pair_arrays import PairArrays
@@ -40,7 +41,7 @@ class PairRecipe:
     session_weight: str = "none"
     missing_features: str = "drop"
     psi: np.ndarray | None = None
-    co_click_variance: float = np.inf
+    co_click_variance: float | None = None
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,12 @@ def make_recipe(
     grouping: str = "ranking",
     session_weight: str = "none",
     missing_features: str = "drop",
-    co_click_variance: float = 1.0,
+    co_click_variance: float | None = None,
 ) -> PairRecipe:
     """Turn propensities into weight tables; a segment without its own uses the pooled ones.
 
     co_click_variance concerns `joint` alone: how far the relevance of two documents may be from
-    independent, before their co-clicks have shown it.
+    independent, before their co-clicks have shown it; None: what makes those of the log likeliest.
     """
     for name, value, allowed in (
         ("grouping", grouping, tuple(GROUPINGS)),
@@ -155,7 +156,10 @@ def _weigh(
     if recipe.method == LABELS:
         pairs = weigh_labels(shown.histograms, labels[rows.row_of])
         return pairs, WeightHealth(*np.zeros((4, 1)))
-    table_of = np.array([recipe.segments.get(s, 0) for s in shown.segment.to_pylist()], np.int64)
+    table_of = shown.tables_of(recipe.segments)
+    variance = recipe.co_click_variance
+    if recipe.psi is not None and variance is None:
+        variance = best_variance(co_click_gains(shown.histograms, table_of, recipe.psi))
     return weigh_histograms(
         shown.histograms,
         table_of,
@@ -164,7 +168,7 @@ def _weigh(
         all_pairs=recipe.method in NEEDS_ALL_PAIRS,
         session=recipe.session_weight,
         psi=recipe.psi,
-        co_click_variance=recipe.co_click_variance,
+        co_click_variance=variance,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -11,9 +12,10 @@ from pyspark.sql import SparkSession
 from ulr.examination import known_propensities
 from ulr.featurefiles import feature_names, find_features
 from ulr.pair_table import PairRecipe, PairReport, make_recipe
-from ulr.pairs import write_pairs
+from ulr.pairs import choose_variance, write_pairs
 from ulr.schema import metrics_schema
 from ulr.settings import Pairs
+from ulr.sources import Sources
 from ulr.storage import Storage
 from ulr.warehouse import Outcome, Warehouse, identity_of
 
@@ -50,20 +52,19 @@ def build_pairs(
     if published and published.fingerprint == identity and not force:
         return Outcome(published, skipped=True)
     with warehouse.writing("pairs", partition, identity) as draft:
+        spark = start_spark()
+        sources = Sources(
+            warehouse.storage.url, groups_files, features, [f.path for f in found],
+            pairs.test_share, "train",
+        )  # fmt: skip
+        if recipe.psi is not None and recipe.co_click_variance is None:
+            recipe = replace(recipe, co_click_variance=choose_variance(spark, sources, recipe))
         report = write_pairs(
-            start_spark(),
-            groups_url=warehouse.storage.url,
-            groups_files=groups_files,
-            features_url=features,
-            features_files=[f.path for f in found],
-            pairs_url=draft.url,
-            partitions=pairs.partitions,
-            recipe=recipe,
-            test_share=pairs.test_share,
+            spark, sources, recipe, pairs_url=draft.url, partitions=pairs.partitions
         )
         inputs["weights"] = "see settings"  # the tables are in the fingerprint, and large
         record = {"counts": dict(report.counts), "inputs": inputs, "settings": settings}
-        _publish_health(warehouse, pairs.method, identity, report, record)
+        _publish_health(warehouse, recipe, identity, report, record)
         return Outcome(draft.publish(identity, **record), skipped=False)
 
 
@@ -71,6 +72,8 @@ def recipe_of(pairs: Pairs, warehouse: Warehouse) -> PairRecipe:
     """The weight tables that the settings and the propensities make."""
     pooled, by_segment = known_propensities(pairs.propensities, warehouse)
     how = pairs.model_dump(exclude={"method", "propensities", "test_share", "partitions"})
+    if how["co_click_variance"] == "auto":
+        how["co_click_variance"] = None
     return make_recipe(pairs.method, pooled, by_segment, **how)
 
 
@@ -79,21 +82,25 @@ def partition_name(method: str) -> str:
     return f"method={method.replace('/', '')}"
 
 
-def health_table(subject: str, report: PairReport) -> pa.Table:
-    """Weight health in the metrics schema: one row per number."""
+def health_table(recipe: PairRecipe, report: PairReport) -> pa.Table:
+    """Weight health in the metrics schema: a number a row, with the prior on co-clicks."""
+    subject = recipe.method
     rows = [
         {"stage": "pairs", "subject": subject, "position": row["position"], "name": name,
          "value": float(value)}
         for row in report.health.rows()
         for name, value in row.items() if name != "position"
     ]  # fmt: skip
+    if recipe.psi is not None:
+        rows.append({"stage": "pairs", "subject": subject, "name": "co_click_variance",
+                     "value": recipe.co_click_variance})  # fmt: skip
     return pa.Table.from_pylist(rows, schema=metrics_schema)
 
 
 def _publish_health(
-    warehouse: Warehouse, method: str, identity: str, report: PairReport, record: dict
+    warehouse: Warehouse, recipe: PairRecipe, identity: str, report: PairReport, record: dict
 ) -> None:
-    partition = f"stage=pairs-{partition_name(method)}"
+    partition = f"stage=pairs-{partition_name(recipe.method)}"
     with warehouse.writing("metrics", partition, identity) as draft:
-        Storage(draft.url).write_table(health_table(method, report), "part-00000.parquet")
+        Storage(draft.url).write_table(health_table(recipe, report), "part-00000.parquet")
         draft.publish(identity, **record)

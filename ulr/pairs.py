@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial, reduce
 from operator import add
 
@@ -16,31 +16,30 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from ulr.co_clicks import best_variance, co_click_gains
+from ulr.histograms import cut_lists
+from ulr.pair_rows import shown_groups
 from ulr.pair_table import PairRecipe, PairReport, build_pair_table
-from ulr.sources import Sources, gather, receive
+from ulr.sources import Sources, gather, receive, wanted_groups
 from ulr.storage import Storage
 from ulr.weight_health import WeightHealth, read_health
 
 Batches = Iterator[pa.RecordBatch]
 
 
-def write_pairs(
-    spark: SparkSession,
-    *,
-    groups_url: str,
-    groups_files: Sequence[str],
-    features_url: str,
-    features_files: Sequence[str],
-    pairs_url: str,
-    partitions: int,
-    recipe: PairRecipe,
-    test_share: float = 0.0,
-) -> PairReport:
-    """Write one file of pairs per partition under `pairs_url`; return what was counted.
+def choose_variance(spark: SparkSession, sources: Sources, recipe: PairRecipe) -> float:
+    """The prior on co-clicks that makes those of the log likeliest; one task reads one file."""
+    files = len(sources.groups_files)
+    weigh = partial(_file_gains, sources=sources, psi=recipe.psi, segments=recipe.segments)
+    found = spark.range(0, files, 1, files).mapInArrow(weigh, "file long, gains array<double>")
+    rows = sorted(found.collect())  # one row per file; added up in their order
+    return best_variance(np.sum([row.gains for row in rows], axis=0))
 
-    test_share: queries that are left out, for `evaluate` to judge by.
-    """
-    sources = Sources(groups_url, groups_files, features_url, features_files, test_share, "train")
+
+def write_pairs(
+    spark: SparkSession, sources: Sources, recipe: PairRecipe, *, pairs_url: str, partitions: int
+) -> PairReport:
+    """Write one file of pairs per partition under `pairs_url`; return what was counted."""
     placed = gather(spark, sources, partitions)
     write = partial(_write_part, pairs_url=pairs_url, recipe=recipe)
     rows = placed.mapInArrow(write, "report string").collect()  # one row per file
@@ -50,6 +49,18 @@ def write_pairs(
 def no_report() -> PairReport:
     """Nothing counted yet."""
     return PairReport(Counter(), WeightHealth(*np.zeros((4, 0))))
+
+
+def _file_gains(
+    batches: Batches, *, sources: Sources, psi: np.ndarray, segments: Mapping[str, int]
+) -> Batches:
+    for batch in batches:
+        numbers = batch.column(0).to_pylist()
+        gains = []
+        for number in numbers:
+            shown = shown_groups(cut_lists(wanted_groups(sources, number), psi.shape[-1]))
+            gains.append(co_click_gains(shown.histograms, shown.tables_of(segments), psi).tolist())
+        yield pa.RecordBatch.from_pydict({"file": numbers, "gains": gains})
 
 
 def _write_part(batches: Batches, *, pairs_url: str, recipe: PairRecipe) -> Batches:

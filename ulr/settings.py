@@ -203,7 +203,7 @@ class Pairs(Section):
     propensities: str
     grouping: Literal["ranking", "query"]
     session_weight: Literal["none", "idcg"]
-    co_click_variance: Annotated[float, Field(ge=0)]
+    co_click_variance: Annotated[float, Field(ge=0)] | Literal["auto"]
     propensity_floor: Share
     weight_cap: Annotated[float, Field(gt=0)]
     gamma: Annotated[float, Field(gt=0)]

@@ -43,6 +43,12 @@ def gather(spark: SparkSession, sources: Sources, partitions: int) -> DataFrame:
     return parcels.repartitionById(partitions, F.col("part"))
 
 
+def wanted_groups(sources: Sources, number: int) -> pa.Table:
+    """The wanted queries' groups in one of the files, as they lie there."""
+    tables = _tables("groups", sources.groups_files[number], sources)
+    return pa.concat_tables([_wanted(table, sources) for table in tables])
+
+
 def receive(batches: Batches) -> tuple[int | None, pa.Table, pa.Table]:
     """The partition's number (None: nothing came), its groups and its features."""
     tables: dict[str, list[pa.Table]] = {"groups": [], "features": []}

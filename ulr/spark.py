@@ -33,6 +33,7 @@ from ulr.session import spark_schema
 from ulr.session_pairs import build_lists, shown_schema, whole_lists
 from ulr.spark_params import ModelReader, ModelWriter, RankerParams
 from ulr.storage import Storage
+from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed import Fleet, train_on_spark
 from ulr.training.from_tables import LEARNED, TrainPlan
 from ulr.training.scoring import load_booster, scorer
@@ -59,7 +60,8 @@ class UnbiasedLambdaMART(
         spark = dataset.sparkSession
         with _work_folder(spark, self.getOrDefault(self.workPath)) as url:
             source = self._write_pairs(dataset, url)
-            outcome = train_on_spark(spark, source, self._plan(), self._fleet())
+            checkpoints = Checkpoints(url, "fit", "fit")  # the folder is this fit's own
+            outcome = train_on_spark(spark, source, self._plan(), self._fleet(), checkpoints)
         model = UnbiasedLambdaMARTModel(outcome.ranker.model_text())
         return self._copyValues(model)
 

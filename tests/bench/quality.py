@@ -1,6 +1,6 @@
 """How much of the naive-to-labels gap each method closes (METHODS section 10, Kurennoy's protocol).
 
-    python tests/bench/quality.py [--quick] [--letor FILE ...] [--peers]
+    python tests/bench/quality.py [--quick] [--letor FILE ...] [--peers] [--estimated PAGES]
 
 Theta is 1 / k, 16 sessions a query, lists cut at 10, 20 and 30, tested on whole lists of other
 queries. The upper end is LightGBM's own lambdarank on golden labels of the same lists.
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import lightgbm as lgb
 import numpy as np
+from experiments import estimated_propensities
 from rich.console import Console
 from rich.table import Table
 from worlds import (
@@ -32,6 +33,7 @@ from ulr.pair_table import build_pair_table, make_recipe
 from ulr.training.biases import first_biases
 from ulr.training.dataset import read_pairs
 from ulr.training.trainer import train_ranker
+from ulr.weights import Propensities
 
 METHODS = ("naive", "robust", "prs", "ips-all", "t+/t- p=0", "t+/t- p=2", "joint", "joint, plain")
 LABELS = "labels"
@@ -42,10 +44,13 @@ PEERS = ("LightGBM position", "XGBoost unbiased")
 class Cell:
     """One corpus, browsing model, cut and seed: the log, and scores on the test queries."""
 
-    def __init__(self, corpus: Corpus, queries: int, log: Log, rounds: int, threads: int) -> None:
-        self.corpus, self.queries, self.log = corpus, queries, log
-        self.groups, self.features = groups_table(corpus, log), features_table(corpus, queries)
-        self.rounds = rounds
+    def __init__(
+        self, corpus: Corpus, log: Log, known: Propensities, *, rounds: int, threads: int
+    ) -> None:
+        self.corpus, self.log, self.known, self.rounds = corpus, log, known, rounds
+        self.queries = log.documents.shape[0]
+        self.groups = groups_table(corpus, log)
+        self.features = features_table(corpus, self.queries)
         self.lightgbm = {**load_settings(None).lightgbm, "num_threads": threads}
 
     def quality(self, name: str) -> np.ndarray:
@@ -58,12 +63,11 @@ class Cell:
 
     def _ours(self, name: str):
         method, plain = name.partition(" p=")[0].partition(",")[0], name.endswith("plain")
-        recipe = make_recipe(method, self.log.truth, co_click_variance=np.inf if plain else 1.0)
+        recipe = make_recipe(method, self.known, co_click_variance=np.inf if plain else None)
         data = read_pairs([build_pair_table(self.groups, self.features, recipe)[0]])
         biases = None
         if method == "t+/t-":
-            theta = self.log.truth.theta
-            biases = first_biases(theta.size, int(name[-1]), theta)
+            biases = first_biases(self.known.depth, int(name[-1]))
         how = {"lightgbm": self.lightgbm, "biases": biases, "repair": not plain}
         ranker = train_ranker(data, rounds=self.rounds, **how)
         return ranker.predict
@@ -116,6 +120,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--queries", type=int, default=6000)
+    parser.add_argument("--estimated", type=int, default=0, metavar="PAGES",
+                        help="propensities from so many swap pages, not the true ones")  # fmt: skip
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     if args.quick:
@@ -132,7 +138,8 @@ def _run(args: argparse.Namespace, model: str, cut: int) -> dict[str, np.ndarray
     for seed in range(1, args.seeds + 1):
         corpus, queries = _corpus(args, seed)
         log = click_log(corpus, queries, cut, SESSIONS, model=model, seed=seed)
-        cell = Cell(corpus, queries, log, args.rounds, args.threads)
+        known = estimated_propensities(log, args.estimated, seed) if args.estimated else log.truth
+        cell = Cell(corpus, log, known, rounds=args.rounds, threads=args.threads)
         for name in names:
             start = time.perf_counter()
             quality = cell.quality(name)

@@ -4,14 +4,13 @@
 
 20,000 queries x 20 documents x 50 features, 16 sessions a query. Ours starts from the groups table
 (pairs included); peers start from the sessions as arrays. Every contestant runs in a process of
-its own, so that its peak memory is its own; the interpreter's and the log's share is taken off.
+its own, so that its peak memory is its own; what was there before it began is taken off.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -21,6 +20,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 from worlds import Corpus, Log, click_log, features_table, groups_table, synthetic_corpus
+
+from ulr.training.memory import forget_peak, peak_bytes, resident_bytes
 
 OURS, MORE = "ulr joint", "ulr joint, 10x sessions"
 PEERS = ("LightGBM lambdarank", "LightGBM position", "XGBoost unbiased")
@@ -65,11 +66,12 @@ def _contest(args: argparse.Namespace) -> dict[str, float]:
         runner = _ours
     else:
         inputs, runner = _expanded(corpus, log), _lightgbm if "LightGBM" in args.only else _xgboost
-    before = _peak_bytes()
+    forget_peak()  # of making the log
+    before = resident_bytes()
     start = time.perf_counter()
     predict = runner(inputs, log, args)
     seconds = time.perf_counter() - start
-    memory = _peak_bytes() - before
+    memory = peak_bytes() - before
     quality = _ndcg(corpus, args.queries, predict)
     return {"seconds": seconds, "bytes": memory, **dict(zip(["1", "3", "5", "10"], quality,
             strict=True))}  # fmt: skip
@@ -138,10 +140,6 @@ def _ndcg(corpus: Corpus, queries: int, predict) -> list[float]:
     offsets = corpus.offsets[queries:] - start
     values = ranking_metrics(scores, corpus.labels[start:], offsets)
     return np.nanmean(values, axis=0)[:4].tolist()
-
-
-def _peak_bytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
 
 
 def _print(found: dict[str, dict[str, float]]) -> None:

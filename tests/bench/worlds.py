@@ -37,11 +37,16 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Log:
-    """documents: corpus rows, queries x positions; clicks: bool, queries x sessions x positions."""
+    """documents: corpus rows, queries x positions; clicks: bool, queries x sessions x positions.
+
+    relevance: of those documents; how: the click model behind it; truth: its propensities.
+    """
 
     documents: np.ndarray
     clicks: np.ndarray
     truth: Propensities
+    relevance: np.ndarray
+    how: ClickModel
 
 
 def synthetic_corpus(seed: int, queries: int, docs: int, features: int) -> Corpus:
@@ -92,7 +97,7 @@ def click_log(
     drawn = clicks.draw(stream(seed, "bench", 0), np.repeat(relevance, sessions, axis=0))
     psi = how.truth(relevance, np.full(queries, 1 / queries))
     truth = Propensities(np.diag(psi).copy(), psi)
-    return Log(documents, drawn.reshape(queries, sessions, positions), truth)
+    return Log(documents, drawn.reshape(queries, sessions, positions), truth, relevance, clicks)
 
 
 def groups_table(corpus: Corpus, log: Log) -> pa.Table:

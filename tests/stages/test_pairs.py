@@ -12,10 +12,11 @@ from ulr.featurefiles import find_features, read_features
 from ulr.pair_table import build_pair_table, make_recipe
 from ulr.pairs import write_pairs
 from ulr.schema import features_schema, pairs_schema
+from ulr.sources import Sources
 from ulr.storage import Storage
 from ulr.warehouse import Warehouse
 
-RECIPE = make_recipe("joint", GIVEN)
+RECIPE = make_recipe("joint", GIVEN, co_click_variance=1.0)
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +31,15 @@ def tables(tmp_path_factory):
     return root, pa.concat_tables([GROUPS, more])
 
 
+def sources(root):
+    groups = [f"{root}/groups/{n}.parquet" for n in ("one", "two")]
+    features = [f.path for f in find_features(f"{root}/features")]
+    return Sources(f"{root}/groups", groups, f"{root}/features", features)
+
+
 def written(spark, root, partitions):
     out = f"{root}/pairs-{partitions}"
-    report = write_pairs(
-        spark,
-        groups_url=f"{root}/groups",
-        groups_files=[f"{root}/groups/{n}.parquet" for n in ("one", "two")],
-        features_url=f"{root}/features",
-        features_files=[f.path for f in find_features(f"{root}/features")],
-        pairs_url=out,
-        partitions=partitions,
-        recipe=RECIPE,
-    )
+    report = write_pairs(spark, sources(root), RECIPE, pairs_url=out, partitions=partitions)
     files = sorted(f.path for f in Storage(out).files())
     parts = [pq.read_table(f"{out}/{name}") for name in files]
     return pa.concat_tables(parts).sort_by("query_id"), parts, report

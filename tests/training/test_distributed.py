@@ -45,6 +45,15 @@ def source(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def calm(spark, source):
+    """Seconds of an undisturbed run, its session and its kernels warm."""
+    train_on_spark(spark, source, PLAN, FLEET)
+    start = time.monotonic()
+    train_on_spark(spark, source, PLAN, FLEET)
+    return time.monotonic() - start
+
+
+@pytest.fixture(scope="module")
 def alone(source):
     """What one process makes of it, without Spark."""
     return train_plan(load_pairs(source.url, source.files), PLAN, None)
@@ -94,7 +103,7 @@ FAULTS = [
     "plan", FAULTS, ids=lambda plan: "-".join(f"{h}{r}@{n}" for r, n, h in plan)
 )
 def test_a_disturbed_run_ends_with_the_model_of_an_undisturbed_one(
-    spark, source, alone, plan, tmp_path
+    spark, source, alone, *, calm, plan, tmp_path
 ):
     checkpoints = Checkpoints(str(tmp_path), "method=t", "abc")
     start, note = time.monotonic(), tmp_path / "pids"
@@ -108,7 +117,10 @@ def test_a_disturbed_run_ends_with_the_model_of_an_undisturbed_one(
     assert len(resumed) == 1
     assert resumed <= {(last_round - 1) // 4 * 4, last_round // 4 * 4}
     stops = sum(how == "stop" for _, _, how in plan)
-    assert time.monotonic() - start < 60 + stops * FLEET.peer_timeout + 20 * len(plan)
+    # A loss costs what notices it and what was grown since the checkpoint, at most a whole run;
+    # three times that, and some seconds for new Python workers, since the machine may be busy.
+    limit = stops * FLEET.peer_timeout + 3 * calm * (1 + len(plan)) + 5 * len(plan)
+    assert time.monotonic() - start < limit
 
     stopped = zip(note.read_text().split(), plan, strict=True)
     assert all(gone(int(pid)) for pid, (_, _, how) in stopped if how == "stop")

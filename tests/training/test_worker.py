@@ -33,6 +33,12 @@ VALID = np.arange(90) % 3 == 1
 TRAIN_DATA, VALID_DATA = split_queries(DATA, ~VALID), split_queries(DATA, VALID)
 
 
+def trees_of(model: str) -> list[dict[str, list[str]]]:
+    """The lines of every tree, by name."""
+    blocks = [block.splitlines() for block in model.split("Tree=")[1:]]
+    return [{k: v.split() for k, _, v in (row.partition("=") for row in b)} for b in blocks]
+
+
 def spec_of(rounds=12, patience=0, checkpoint_every=5, stop_on="pair_loss", **lightgbm):
     learner = split_parameters({**SETTINGS, **lightgbm}, "ndcg")
     return TrainSpec(rounds, learner, stop_on, patience, checkpoint_every)
@@ -68,6 +74,13 @@ def train_on(workers: int, spec: TrainSpec, state: TrainState | None = None):
         return worker.run(save, lambda number, value: None)
 
     return on_threads(workers, work), saved
+
+
+def test_where_the_checkpoints_are_does_not_change_the_model():
+    found = [train_on(1, spec_of(checkpoint_every=n, **SAMPLING))[0][0] for n in (0, 1, 5)]
+    assert len({state.model for state in found}) == 1
+    features = [tree["split_feature"] for tree in trees_of(found[0].model)]
+    assert len(set(map(frozenset, features))) > 1  # drawn anew for every tree
 
 
 @pytest.mark.parametrize("sampling", [{}, SAMPLING], ids=["all rows", "sampled"])

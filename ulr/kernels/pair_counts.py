@@ -57,7 +57,18 @@ def clicked_places(
 
 
 @njit(cache=True, nogil=True)
-def _count_group(
+def clicked_slots(clicked: np.ndarray, lo: int, hi: int) -> tuple[np.ndarray, int]:
+    """Number the documents lo..hi that were clicked, -1 for the others; and how many were."""
+    slot, m = np.full(hi - lo, -1), 0
+    for d in range(hi - lo):
+        if clicked[lo + d]:
+            slot[d] = m
+            m += 1
+    return slot, m
+
+
+@njit(cache=True, nogil=True)
+def count_group(
     n: int, words: np.ndarray, at: int, counts: np.ndarray, first: int, last: int,
     session: np.ndarray, slot: np.ndarray, who: np.ndarray, single: np.ndarray,
     both: np.ndarray, total: np.ndarray,
@@ -83,6 +94,15 @@ def _count_group(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def independent_co_clicks(
+    a: int, b: int, c_a: float, c_b: float, sessions: float, psi: np.ndarray
+) -> float:  # fmt: skip
+    """m: the co-clicks of places a, b to expect from their clicks if relevance is independent."""
+    others = max(sessions - 1.0, 0.0) * psi[a, a] * psi[b, b]
+    return psi[a, b] * c_a * c_b / (psi[a, b] + others)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _smooth(
     a: int, b: int, slot: np.ndarray, single: np.ndarray, both: np.ndarray, total: np.ndarray,
     psi: np.ndarray, variance: float,
@@ -90,8 +110,7 @@ def _smooth(
     """Replace C_ij of places a < b by its posterior mean, for w and w^2 alike."""
     x, y = slot[a], slot[b]
     for power in range(2):
-        others = max(total[power] - 1.0, 0.0) * psi[a, a] * psi[b, b]
-        m = psi[a, b] * single[power, x] * single[power, y] / (psi[a, b] + others)
+        m = independent_co_clicks(a, b, single[power, x], single[power, y], total[power], psi)
         both[power, x, y] = m * (1.0 + variance * both[power, x, y]) / (1.0 + variance * m)
 
 
@@ -130,17 +149,13 @@ def weigh_groups(
     pair_offsets: int64, groups + 1, already filled. health: 4 x K, added to.
     """
     for g in range(group_docs.size - 1):
-        lo, n = group_docs[g], group_docs[g + 1] - group_docs[g]
+        n = group_docs[g + 1] - group_docs[g]
         if pair_offsets[g] == pair_offsets[g + 1]:
             continue
-        slot, who = np.full(n, -1), np.empty(n, np.int64)
-        m = 0
-        for d in range(n):
-            if clicked[lo + d]:
-                slot[d] = m
-                m += 1
+        slot, m = clicked_slots(clicked, group_docs[g], group_docs[g + 1])
+        who = np.empty(n, np.int64)
         single, both, total = np.empty((2, m)), np.empty((2, m, m)), np.empty(2)
-        _count_group(n, words, word_offsets[g], counts, count_offsets[g], count_offsets[g + 1],
+        count_group(n, words, word_offsets[g], counts, count_offsets[g], count_offsets[g + 1],
                      session, slot, who, single, both, total)  # fmt: skip
         p = pair_offsets[g]
         kinds, mirror = np.empty((2, 4)), np.empty((2, 4))

@@ -33,7 +33,7 @@ class TrainPlan:
     p: int = 2
     position_bins: int = 50
     theta: np.ndarray | None = None  # given: only t- is learned
-    checkpoint_every: int = 50  # features are drawn anew from there: part of the model
+    checkpoint_every: int = 50
     feature_names: Sequence[str] = ()  # written into the model; none: LightGBM's own
 
 

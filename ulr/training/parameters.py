@@ -20,6 +20,7 @@ from ulr.training.objective import LambdaOptions
 OURS = ("sigmoid", "lambdarank_truncation_level", "lambdarank_norm")
 NOT_OURS = ("objective", "metric", "num_iterations", "early_stopping_round")
 BAGGING = ("bagging_fraction", "bagging_freq", "bagging_seed")
+SAMPLED = ("feature_fraction", "feature_fraction_bynode")
 NETWORK = ("machines", "num_machines", "local_listen_port", "machine_list_filename",
            "time_out", "tree_learner", "pre_partition")  # fmt: skip
 # What may be said only in this way. Anything else looks at a worker's own rows, at its random
@@ -55,19 +56,22 @@ class Learner:
     options: LambdaOptions
     bag: Bag
 
-    def for_segment(self, first_round: int, ranks: int, units: int) -> dict[str, Any]:
-        """Settings of the Booster that grows the trees from `first_round` on, as one of `ranks`.
-
-        Its features are sampled from a seed of that round: a resumed run draws what the first did.
-        units: of the network, in a row.
-        """
-        seed = mix(int(self.lightgbm.get("feature_fraction_seed", 2)), first_round) % 2**31
-        settings = {**self.lightgbm, "feature_fraction_seed": seed}
+    def for_ranks(self, ranks: int, units: int) -> dict[str, Any]:
+        """Settings of a Booster as one of `ranks`. units: of the network, in a row."""
+        settings = dict(self.lightgbm)
         if ranks > 1:
             rows = int(self.lightgbm.get("min_data_in_leaf", 20)) * units
             settings |= {"tree_learner": "data", "num_machines": ranks,
                          "min_data_in_leaf": min(max(rows, 1), MOST_ROWS)}  # fmt: skip
         return settings
+
+    def for_round(self, number: int) -> dict[str, Any]:
+        """What changes with the round: the seed that its features are sampled from. A run that
+        goes on from a checkpoint draws what an undisturbed one does, wherever the checkpoint is."""
+        if all(float(self.lightgbm.get(name, 1.0)) >= 1.0 for name in SAMPLED):
+            return {}
+        seed = mix(int(self.lightgbm["feature_fraction_seed"]), number + 1) % 2**31
+        return {"feature_fraction_seed": seed}
 
 
 def split_parameters(lightgbm: Mapping[str, Any], metric: str, repair: bool = True) -> Learner:
@@ -104,7 +108,7 @@ def split_parameters(lightgbm: Mapping[str, Any], metric: str, repair: bool = Tr
 def _by_main_name(lightgbm: Mapping[str, Any]) -> dict[str, Any]:
     """LightGBM knows many names for one thing; those that we look at get their main one."""
     given = dict(lightgbm)
-    known = (*OURS, *NOT_OURS, *BAGGING, *NETWORK, *ONLY, "seed", "feature_fraction_seed",
+    known = (*OURS, *NOT_OURS, *BAGGING, *SAMPLED, *NETWORK, *ONLY, "seed", "feature_fraction_seed",
              "min_data_in_leaf", "force_row_wise", "num_threads")  # fmt: skip
     for name in known:
         for alias in _ConfigAliases.get(name) - {name}:

@@ -116,7 +116,7 @@ class Worker:
         )  # fmt: skip
 
     def _booster(self, first: int, units: int) -> lgb.Booster:
-        settings = self.spec.learner.for_segment(first, self.mesh.size, units)
+        settings = self.spec.learner.for_ranks(self.mesh.size, units)
         if first:
             self.train.dataset.set_init_score(self.scores)
         booster = lgb.Booster(settings, self.train.dataset)
@@ -137,6 +137,9 @@ class Worker:
             if number > 0:
                 self.objective.learn_biases(scores)
             gradient, hessian = self.objective.fill(scores)
+            # Here, because the first update resets other settings just before, which would draw.
+            if changes := self.spec.learner.for_round(number):
+                booster.reset_parameter(changes)
             self._empty_outside_bag(number, gradient, hessian)
             spent = time.monotonic() - begun
             return gradient, hessian

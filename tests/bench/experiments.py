@@ -1,0 +1,43 @@
+"""A swap experiment beside a simulated log, and what `ulr propensities` would publish of it."""
+
+from __future__ import annotations
+
+import numpy as np
+from worlds import Log
+
+from ulr.buckets import Bucket, parse_bucket, permutation
+from ulr.config import load_settings
+from ulr.examination import as_published
+from ulr.propensity.arms import WHOLE, Arm, BucketArms, SwapCounts
+from ulr.propensity.estimators import Evidence
+from ulr.propensity.report import curve_table, joint_table
+from ulr.propensity.segments import estimate_segment
+from ulr.simulate.randomness import stream
+from ulr.weights import Propensities
+
+
+def estimated_propensities(log: Log, pages: int, seed: int) -> Propensities:
+    """theta and psi from `pages` more pages of the same queries, spread over the buckets 1:k."""
+    positions = log.documents.shape[1]
+    buckets = [parse_bucket(f"1:{k}") for k in range(2, positions + 1)]
+    rng = stream(seed, "swap pages", 0)
+    arms = {b.name: _arms(log, b, pages // len(buckets), rng) for b in buckets}
+    evidence = Evidence(SwapCounts(positions, arms))
+    found = [estimate_segment(None, evidence, load_settings(None).propensities)]
+    return as_published(curve_table(found), joint_table(found))[0]
+
+
+def _arms(log: Log, bucket: Bucket, pages: int, rng: np.random.Generator) -> BucketArms:
+    order = permutation(bucket, log.documents.shape[1])
+    rows = rng.integers(0, log.relevance.shape[0], (2, pages // 2))
+    kept, swapped = log.relevance[rows[0]], log.relevance[rows[1]][:, order]
+    return BucketArms(bucket, *(_arm(log.how.draw(rng, r), bucket) for r in (kept, swapped)))
+
+
+def _arm(clicks: np.ndarray, bucket: Bucket) -> Arm:
+    """Co-clicks of an arm, all of them and given a click at the bucket's positions."""
+    bits = clicks.astype(np.int64)
+    conditions = {p: clicks[:, p - 1] for p in bucket.positions}
+    conditions[WHOLE] = np.logical_and.reduce(list(conditions.values()))
+    given = {name: bits[held].T @ bits[held] for name, held in conditions.items()}
+    return Arm(len(clicks), bits.T @ bits, given)
