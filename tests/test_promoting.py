@@ -3,10 +3,11 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from registry_server import WIDTH, training
+from registry_server import WIDTH, free_port, training
 
-from ulr.errors import UserError
+from ulr.errors import RegistryAway, UserError
 from ulr.evaluation.totals import Column, Totals, total
+from ulr.outbox import waiting
 from ulr.promoting import PREVIOUS, SAMPLE_SIZE, promote, roll_back
 from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.schema import diagnostics_schema
@@ -29,8 +30,9 @@ def ways(tmp_path):
     registry = Registry(str(tmp_path / "mlflow"), experiment="tests", name="ranker")
     warehouse = Warehouse(str(tmp_path / "warehouse"))
 
-    def go(fingerprint, gap=0.0, size=100.0, **options):
+    def go(fingerprint, gap=0.0, size=100.0, window=None, **options):
         sent = training(fingerprint)
+        sent.tags["ulr.window"] = window or sent.tags["ulr.window"]
         sent.metrics[SAMPLE_SIZE] = size
         return promote(registry, warehouse, sent, judged(gap), HOW, method="joint",
                        measured=False, **options)  # fmt: skip
@@ -118,6 +120,30 @@ def test_a_dry_run_changes_nothing(ways):
     assert registry.holder(CHALLENGER).version == 1
 
 
+def test_a_dry_run_tells_what_the_gate_would_say_of_a_past_date_and_of_what_was_rolled_back(ways):
+    registry, go = ways
+    go("a")
+    assert not go("b", gap=1.0, window="2025-12-01..2025-12-31", dry_run=True).verdict.passed
+    go("c", gap=1.0)
+    roll_back(registry, "complaints")
+    assert not go("c", gap=1.0, dry_run=True).verdict.passed
+    assert go("c", gap=1.0, dry_run=True, force="fixed").verdict.passed
+
+
+def test_a_server_that_is_away_leaves_the_model_in_the_outbox_and_the_next_night_sends_it(
+    tmp_path, ways
+):
+    _, go = ways
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    away = Registry(f"http://127.0.0.1:{free_port()}", experiment="tests", name="ranker",
+                    retries=0, backoff=0)  # fmt: skip
+    with pytest.raises(RegistryAway, match="ulr registry sync"):
+        promote(away, warehouse, training("a"), judged(0.0), HOW, method="joint", measured=False)
+    assert waiting(warehouse) == ["a"]
+    assert go("b").version == 2  # "a" became version 1 first
+    assert waiting(warehouse) == []
+
+
 def test_rollback_gives_the_alias_back_and_what_was_rolled_back_does_not_return(ways):
     registry, go = ways
     with pytest.raises(UserError, match="has no champion"):
@@ -135,14 +161,10 @@ def test_rollback_gives_the_alias_back_and_what_was_rolled_back_does_not_return(
     assert go("b", gap=1.0, force="fixed").outcome == "promoted"
 
 
-def test_a_past_date_that_is_run_again_does_not_replace_a_newer_champion(ways, tmp_path):
-    registry, go = ways
+def test_a_past_date_that_is_run_again_does_not_replace_a_newer_champion(ways):
+    _, go = ways
     go("a")
-    old = training("b")
-    old.tags["ulr.window"] = "2025-12-01..2025-12-31"
-    old.metrics[SAMPLE_SIZE] = 100.0
-    found = promote(registry, Warehouse(str(tmp_path)), old, judged(1.0), HOW, method="joint",
-                    measured=False)  # fmt: skip
+    found = go("b", gap=1.0, window="2025-12-01..2025-12-31")
     assert found.outcome == "kept"
     assert found.verdict.against == ["its window ends on 2025-12-31, the champion's on 2026-01-03"]
 

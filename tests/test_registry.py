@@ -10,7 +10,7 @@ import pytest
 from registry_server import WIDTH, comparison, free_port, tracking_server, training
 
 from ulr.errors import RegistryAway, UserError
-from ulr.outbox import send_or_keep, sync, waiting
+from ulr.outbox import kept_if_away, sync, waiting
 from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.submission import flat, read_submission
 from ulr.warehouse import Warehouse
@@ -159,8 +159,11 @@ def test_over_http_a_model_waits_for_its_server_and_is_not_lost(tmp_path):
     port = free_port()
     registry = registry_at(f"http://127.0.0.1:{port}", retries=1, backoff=0)
     warehouse = Warehouse(str(tmp_path / "warehouse"))
-    with pytest.raises(RegistryAway, match="ulr registry sync"):
-        send_or_keep(registry, warehouse, training())
+    with (
+        pytest.raises(RegistryAway, match="ulr registry sync"),
+        kept_if_away(warehouse, training()),
+    ):
+        registry.send(training())
     assert waiting(warehouse) == ["f1"]
     with pytest.raises(RegistryAway):
         sync(registry, warehouse)

@@ -18,8 +18,10 @@ from ulr.training.spread import PairFiles
 from ulr.training.telemetry import Event
 from ulr.warehouse import Manifest, Outcome, Warehouse, identity_of
 
-# How the work is shared out does not change the model: it is no part of its fingerprint.
-NO_MATTER = ("num_workers", "peer_timeout", "max_retries", "at_once", "checkpoint_every")
+# How the work is shared out, and where it can be taken up again, does not change the model: it is
+# no part of its fingerprint.
+OF_FLEET = ("num_workers", "peer_timeout", "max_retries", "at_once")
+_NO_MATTER = (*OF_FLEET, "checkpoint_every")
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 
@@ -97,7 +99,7 @@ def fleet_of(train: Train, at_once: int = 1) -> Fleet:
 
 
 def _that_matter(made: dict[str, Any]) -> dict[str, Any]:
-    drop = {"train": NO_MATTER, "lightgbm": _THREADS}
+    drop = {"train": _NO_MATTER, "lightgbm": _THREADS}
     return {name: {k: v for k, v in part.items() if k not in drop[name]}
             for name, part in made.items()}  # fmt: skip
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from ulr.errors import RegistryAway
 from ulr.registry import Registered, Registry
 from ulr.submission import Submission, read_submission
@@ -10,10 +13,12 @@ from ulr.warehouse import Warehouse
 FOLDER = "outbox"
 
 
-def send_or_keep(registry: Registry, warehouse: Warehouse, training: Submission) -> Registered:
-    """Register, or keep the model with its record and say how to send them later."""
+@contextlib.contextmanager
+def kept_if_away(warehouse: Warehouse, training: Submission) -> Iterator[None]:
+    """If the registry does not answer in the block, keep the model with its record and say how to
+    send them later: a trained model is never lost to a failed upload."""
     try:
-        return registry.send(training)
+        yield
     except RegistryAway as away:
         warehouse.storage.write_json(training.to_json(), FOLDER, f"{training.fingerprint}.json")
         raise RegistryAway(

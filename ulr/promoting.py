@@ -6,6 +6,7 @@ next run, and every step repeated leaves what it left before.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from ulr.errors import UserError
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Estimate, Totals
 from ulr.evaluation.verdict import Verdict, give_verdict
-from ulr.outbox import send_or_keep
+from ulr.outbox import kept_if_away, sync
 from ulr.registry import CHALLENGER, CHAMPION, Registered, Registry
 from ulr.settings import Promote
 from ulr.submission import Submission
@@ -58,35 +59,39 @@ def promote(
     force: str | None = None,
 ) -> Decision:
     """Let the gate decide. measured: propensities are the warehouse's, with diagnostics."""
-    champion = registry.holder(CHAMPION)
-    if champion and champion.tags.get("ulr.fingerprint") == training.fingerprint:
-        return Decision("champion", champion.version, champion.version, _promoted_before(champion))
-    text = registry.model_text(f"models:/{registry.name}/{champion.version}") if champion else ""
-    apart = _apart(text, training.model) if champion else ""
-    judged = judge(text) if champion and not apart else None
-    lead = _lead(judged, method, how.metric) if judged else None
-    verdict = give_verdict(
-        metric=how.metric,
-        lead=lead,
-        sample_size=training.metrics.get(SAMPLE_SIZE),
-        min_sample_size=how.min_effective_sample_size,
-        findings=_findings(warehouse) if measured else [],
-        block=how.diagnostics,
-        apart=apart,
-    )
-    known = champion.version if champion else None
-    if dry_run:
-        return Decision("dry run", None, known, verdict, judged)
-    version = send_or_keep(registry, warehouse, training)
-    verdict = _after_rollback(version, _not_older(training, champion, verdict))
-    if force:
-        verdict = Verdict(True, [f"forced: {force}", *verdict.reasons], verdict.against)
-    registry.give(CHALLENGER, version.version)
-    outcome = "promoted" if verdict.passed else "kept"
-    _write_down(registry, version, outcome, verdict, lead=lead, champion=known)
-    if verdict.passed:
-        registry.give(CHAMPION, version.version)
-    return Decision(outcome, version.version, known, verdict, judged)
+    with contextlib.nullcontext() if dry_run else kept_if_away(warehouse, training):
+        if not dry_run:
+            sync(registry, warehouse)  # what waits from earlier nights goes first
+        champion = registry.holder(CHAMPION)
+        known = champion.version if champion else None
+        if champion and champion.tags.get("ulr.fingerprint") == training.fingerprint:
+            return Decision("champion", known, known, _promoted_before(champion))
+        text = registry.model_text(f"models:/{registry.name}/{known}") if champion else ""
+        apart = _apart(text, training.model) if champion else ""
+        judged = judge(text) if champion and not apart else None
+        lead = _lead(judged, method, how.metric) if judged else None
+        verdict = give_verdict(
+            metric=how.metric,
+            lead=lead,
+            sample_size=training.metrics.get(SAMPLE_SIZE),
+            min_sample_size=how.min_effective_sample_size,
+            findings=_findings(warehouse) if measured else [],
+            block=how.diagnostics,
+            apart=apart,
+        )
+        sent = registry.find(training.fingerprint)
+        verdict = _after_rollback(sent, _not_older(training, champion, verdict))
+        if force:
+            verdict = Verdict(True, [f"forced: {force}", *verdict.reasons], verdict.against)
+        if dry_run:
+            return Decision("dry run", None, known, verdict, judged)
+        version = sent or registry.send(training)
+        registry.give(CHALLENGER, version.version)
+        outcome = "promoted" if verdict.passed else "kept"
+        _write_down(registry, version, outcome, verdict, lead=lead, champion=known)
+        if verdict.passed:
+            registry.give(CHAMPION, version.version)
+        return Decision(outcome, version.version, known, verdict, judged)
 
 
 def roll_back(registry: Registry, reason: str) -> tuple[int, int]:
@@ -136,8 +141,8 @@ def _not_older(training: Submission, champion: Registered | None, verdict: Verdi
     return _but(verdict, f"its window ends on {ends[0]}, the champion's on {ends[1]}")
 
 
-def _after_rollback(version: Registered, verdict: Verdict) -> Verdict:
-    why = version.tags.get(ROLLED_BACK)
+def _after_rollback(version: Registered | None, verdict: Verdict) -> Verdict:
+    why = version.tags.get(ROLLED_BACK) if version else None
     if why is None:
         return verdict
     return _but(verdict, f"it was rolled back: {why}; --force REASON promotes it all the same")

@@ -38,7 +38,7 @@ def executors(pid: int) -> list[int]:
 
 
 def kill_one_after_a_checkpoint(process: subprocess.Popen, folder: Path) -> None:
-    by = time.monotonic() + 120
+    by = time.monotonic() + 240
     while not list(folder.rglob("checkpoints/**/*.json")):
         assert process.poll() is None, "training ended before it could be disturbed"
         assert time.monotonic() < by

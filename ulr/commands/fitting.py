@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from ulr.at_once import run_at_once
 from ulr.examination import known_propensities
-from ulr.modelling import NO_MATTER, ModelOutcome, build_model, unchanged_model
+from ulr.modelling import OF_FLEET, ModelOutcome, build_model, unchanged_model
 from ulr.progress import Stepping, steps, watched_rounds
 from ulr.session import start_session
 from ulr.settings import Settings
@@ -91,7 +91,7 @@ def plan_of(trial: Trial) -> TrainPlan:
     settings, theta = trial.settings, None
     if settings.train.theta_given:
         theta = known_propensities(settings.pairs.propensities, trial.warehouse)[0].theta
-    how = settings.train.model_dump(exclude={"theta_given", *NO_MATTER})
+    how = settings.train.model_dump(exclude={"theta_given", *OF_FLEET})
     return TrainPlan(method=trial.method, lightgbm=dict(settings.lightgbm), theta=theta, **how)
 
 

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from ulr.commands import evaluate, groups, pairs, promote
 from ulr.commands.fitting import Trial, describe, fit
-from ulr.commands.registry import registry_of
 from ulr.daily import build_groups
 from ulr.dates import held_out
 from ulr.evaluation.part import LOGGING
@@ -19,7 +18,6 @@ from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Totals
 from ulr.models import read_model
 from ulr.night import Done, Step
-from ulr.outbox import sync, waiting
 from ulr.pairing import build_pairs
 from ulr.progress import Stepping
 from ulr.propensities import build_propensities, window_dates
@@ -140,10 +138,7 @@ class Night:
         return sum(m.counts["pages"] for m in manifests if m)
 
     def promote(self) -> Done:
-        """Send what waits from earlier nights, then challenge the champion."""
-        registry = registry_of(self.settings)
-        if waiting(self.warehouse):
-            sync(registry, self.warehouse)
+        """The model challenges the champion."""
         decision = promote.decide(self.judged_by(), self.settings)
         told = promote.describe(decision).removeprefix("promote: ").splitlines()
         words = "; ".join(line.strip() for line in told)

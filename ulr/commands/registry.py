@@ -12,7 +12,7 @@ from rich.table import Table
 from ulr.evaluating import last_totals
 from ulr.evaluation.totals import Totals
 from ulr.models import read_model
-from ulr.outbox import send_or_keep, sync, waiting
+from ulr.outbox import kept_if_away, sync, waiting
 from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.settings import Settings
 from ulr.submission import Submission, gather_submission
@@ -38,7 +38,9 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
         show(_table(registry.name, listed))
         return Answer({"name": registry.name, "versions": listed})
     if args.action == "send":
-        sent = [send_or_keep(registry, warehouse, submission_of(warehouse, settings))]
+        training = submission_of(warehouse, settings)
+        with kept_if_away(warehouse, training):
+            sent = [registry.send(training)]
     else:
         sent = sync(registry, warehouse)
     for one in sent:
