@@ -29,7 +29,9 @@ def tracking_server(folder, port=None):
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port),
                "--workers", "1", "--backend-store-uri", f"sqlite:///{folder}/server.db",
                "--artifacts-destination", f"{folder}/artifacts"]  # fmt: skip
-    environ = os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"}
+    # Without the seven processes that wait for jobs which nobody sends.
+    own = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    environ = os.environ | own
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(
             command, stdout=log, stderr=log, env=environ, start_new_session=True
