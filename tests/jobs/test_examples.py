@@ -1,4 +1,4 @@
-"""Every example of every help, pasted one after the other into an empty folder."""
+"""The examples of the helps, pasted one after the other into an empty folder."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SMALL = {
     "pairs.test_share": 0.3, "score.partitions": 2, "plan_swaps.positions": 4,
     "train.rounds": 3, "lightgbm.num_leaves": 4, "spark.driver.memory": "1g",
     "promote.min_effective_sample_size": 10, "promote.diagnostics": "ignore",
-    "compare.methods": "[joint]",
 }  # fmt: skip
+DEAR = {"rerun", "compare"}  # many models; `tests/stages` runs both
 FLAGS = [flag for key, value in SMALL.items() for flag in ("--set", f"{key}={value}")]
 
 
@@ -30,8 +30,8 @@ def test_the_examples_work_in_the_order_of_the_stages(spark, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     ran = []
-    for stage in cli.STAGES:
+    for stage in (stage for stage in cli.STAGES if stage not in DEAR):
         for named, argv in of_help(capsys, stage):
             assert cli.main([named, *argv, *FLAGS]) == 0, capsys.readouterr().err
             ran.append(named)
-    assert ran == list(cli.STAGES)
+    assert {*ran, *DEAR} == cli.STAGES.keys()
