@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from helps import examples
 
@@ -32,6 +34,9 @@ def test_the_examples_work_in_the_order_of_the_stages(spark, tmp_path, monkeypat
     ran = []
     for stage in (stage for stage in cli.STAGES if stage not in DEAR):
         for named, argv in of_help(capsys, stage):
-            assert cli.main([named, *argv, *FLAGS]) == 0, capsys.readouterr().err
+            code = cli.main([named, *argv, *FLAGS, "--json"])
+            out, err = capsys.readouterr()
+            assert (code, err) == (0, "")
+            assert json.loads(out)  # exactly one document
             ran.append(named)
     assert {*ran, *DEAR} == cli.STAGES.keys()
