@@ -62,10 +62,12 @@ def checks_of(settings: Settings) -> list[Check]:
 
 
 def result_table(results: Sequence[Checked]) -> Table:
-    """A line per check."""
-    table = Table("check", "", "found", "what mends it")
+    """A line per check, and what mends it where there is something to mend."""
+    mends = ["what mends it"] if any(one.mend for one in results) else []
+    table = Table("check", "", "found", *mends)
     for one in results:
-        table.add_row(one.check, Text(one.verdict, COLOURS[one.verdict]), one.words, one.mend)
+        verdict = Text(one.verdict, COLOURS[one.verdict])
+        table.add_row(one.check, verdict, one.words, *([one.mend] if mends else []))
     return table
 
 
