@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 BENCHES ?= groups propensities kernels training quality distributed nightly
 BENCH_READY := $(VENV)/.bench-ready
 
-.PHONY: demo test test-pure bench pictures lint format clean java
+.PHONY: demo test test-pure bench dist pictures lint format clean java
 
 test: $(READY) java lint
 	$(BIN)/python -m pytest -q
@@ -28,6 +28,12 @@ bench: $(BENCH_READY) java
 
 pictures: $(READY) java
 	$(BIN)/python .readme/terminal.py
+
+# A wheel, and an archive that runs it on a cluster: .readme/shipping.md. The same bytes every time.
+dist: $(READY)
+	rm -rf build dist
+	SOURCE_DATE_EPOCH=315532800 $(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
+	$(BIN)/python tools/pack.py dist/ulr-*.whl dist/environment.tar.gz
 
 lint: $(READY)
 	$(BIN)/ruff check .

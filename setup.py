@@ -17,8 +17,10 @@ setup(
     long_description=(HERE / "README.md").read_text(),
     long_description_content_type="text/markdown",
     python_requires=">=3.11",
-    packages=find_packages(include=["ulr", "ulr.*"]),
-    data_files=[("share/ulr/conf", [f"conf/{f.name}" for f in (HERE / "conf").glob("*.yaml")])],
+    # The settings travel inside the package: they must be found in a zip on a cluster, too.
+    packages=[*find_packages(include=["ulr", "ulr.*"]), "ulr.conf"],
+    package_dir={"ulr.conf": "conf"},
+    package_data={"ulr.conf": ["*.yaml"]},
     install_requires=[
         "lightgbm>=4.7,<5",
         "matplotlib>=3.9",
@@ -36,6 +38,7 @@ setup(
     extras_require={
         "dev": ["hypothesis>=6", "pytest>=8", "ruff>=0.9"],
         "bench": ["duckdb>=1", "xgboost>=3"],
+        "server": ["psycopg2-binary>=2.9"],  # an MLflow server on PostgreSQL
     },
     entry_points={"console_scripts": ["ulr = ulr.cli:main"]},
 )

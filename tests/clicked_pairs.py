@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 
 from ulr.pair_arrays import PairArrays, lists_of
 from ulr.schema import pairs_schema
+from ulr.storage import Storage
 from ulr.training.dataset import RankingData, split_queries
+from ulr.warehouse import Warehouse
 
 DOCS, WIDTH = 8, 6
 
@@ -63,3 +67,13 @@ def as_table(data: RankingData) -> pa.Table:
         "u_ji": lists(pairs_at, p.u_ji),
     }
     return pa.table([columns[f.name] for f in pairs_schema], schema=pairs_schema)
+
+
+def publish_pairs(folder: Path) -> None:
+    """A small pairs table, in three files, where `ulr train` looks for it."""
+    warehouse = Warehouse(str(folder / "data" / "warehouse"))
+    table = as_table(clicked_data(70))
+    with warehouse.writing("pairs", "method=joint", "made-for-a-test") as draft:
+        for n, start in enumerate(range(0, 70, 25)):
+            Storage(draft.url).write_table(table.slice(start, 25), f"part-{n:05d}.parquet")
+        draft.publish("made-for-a-test", counts={"queries": 70}, inputs={}, settings={})

@@ -6,8 +6,9 @@ Every error is one line that names the key, where it was given, and what would d
 from __future__ import annotations
 
 import difflib
-import sys
 from collections.abc import Iterable
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ from ulr.errors import UserError
 from ulr.settings import Settings
 
 
-def conf_folder() -> Path:
-    """Where base.yaml is: beside the package in a checkout, under the prefix when installed."""
-    beside = Path(__file__).resolve().parent.parent / "conf"
-    return beside if beside.is_dir() else Path(sys.prefix) / "share" / "ulr" / "conf"
+def conf_folder() -> Traversable:
+    """Where base.yaml is: in the package when installed, zipped or not; in a checkout beside it."""
+    inside = resources.files("ulr") / "conf"
+    return inside if inside.is_dir() else Path(__file__).resolve().parent.parent / "conf"
 
 
 def load_settings(overlay: str | None, changes: Iterable[str] = ()) -> Settings:
@@ -29,7 +30,7 @@ def load_settings(overlay: str | None, changes: Iterable[str] = ()) -> Settings:
     given: dict[str, str] = {}
     values: dict[str, Any] = {}
     base = conf_folder() / "base.yaml"
-    for path in [base, Path(overlay or conf_folder() / "local.yaml")]:
+    for path in [base, Path(overlay) if overlay else conf_folder() / "local.yaml"]:
         _merge(values, _read_yaml(path), str(path), given)
     for change in changes:
         _merge(values, _parse_change(change), f"--set {change}", given)
@@ -39,7 +40,7 @@ def load_settings(overlay: str | None, changes: Iterable[str] = ()) -> Settings:
         raise UserError(_one_line(error, given, str(base))) from None
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def _read_yaml(path: Traversable) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text())
     except OSError as why:

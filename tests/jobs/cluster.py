@@ -22,8 +22,13 @@ ENV = os.environ | {
 
 
 @contextlib.contextmanager
-def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """The master's URL, while the cluster lives. Each worker offers one core."""
+def standalone_cluster(
+    folder: Path, workers: int = 2, env: dict[str, str] | None = None
+) -> Iterator[str]:
+    """The master's URL, while the cluster lives. Each worker offers one core.
+
+    env: of the cluster's processes, if not this one's.
+    """
     port = _free_port()
     url = f"spark://127.0.0.1:{port}"
     ui = _free_port()
@@ -32,10 +37,10 @@ def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
     worker = ["deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g",
               "--webui-port", "0", "--work-dir"]  # fmt: skip
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_process(master, folder / "master.log"))
+        stack.enter_context(_process(master, folder / "master.log", env or ENV))
         for n in range(workers):
             command = [*worker, str(folder / f"work{n}"), url]
-            stack.enter_context(_process(command, folder / f"worker{n}.log"))
+            stack.enter_context(_process(command, folder / f"worker{n}.log", env or ENV))
         _wait_until(lambda: _registered(folder / "master.log") >= workers, 60)
         yield url
 
@@ -52,10 +57,10 @@ def submit(url: str, job: Path, *args: str, cwd: Path) -> subprocess.CompletedPr
 
 
 @contextlib.contextmanager
-def _process(spark_class: list[str], log: Path) -> Iterator[None]:
+def _process(spark_class: list[str], log: Path, env: dict[str, str]) -> Iterator[None]:
     command = [str(HOME / "bin" / "spark-class"), f"org.apache.spark.{spark_class[0]}"]
     with log.open("wb") as out:
-        process = subprocess.Popen([*command, *spark_class[1:]], stdout=out, stderr=out, env=ENV)
+        process = subprocess.Popen([*command, *spark_class[1:]], stdout=out, stderr=out, env=env)
         try:
             yield
         finally:

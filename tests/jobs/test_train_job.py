@@ -5,12 +5,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from clicked_pairs import as_table, clicked_data
+from clicked_pairs import publish_pairs
 from jobs.cluster import standalone_cluster, submit
 
 from ulr.cli import main
-from ulr.storage import Storage
-from ulr.warehouse import Warehouse
 
 ROOT = Path(__file__).parent.parent.parent
 CHANGES = [
@@ -18,16 +16,6 @@ CHANGES = [
     "--set", "train.patience=5", "--set", "train.validation_share=0.3",
     "--set", "lightgbm.bagging_fraction=0.8", "--set", "lightgbm.bagging_freq=1",
 ]  # fmt: skip
-
-
-def publish_pairs(folder: Path) -> None:
-    """A small pairs table, in three files, where `ulr train` looks for it."""
-    warehouse = Warehouse(str(folder / "data" / "warehouse"))
-    table = as_table(clicked_data(70))
-    with warehouse.writing("pairs", "method=joint", "made-for-a-test") as draft:
-        for n, start in enumerate(range(0, 70, 25)):
-            Storage(draft.url).write_table(table.slice(start, 25), f"part-{n:05d}.parquet")
-        draft.publish("made-for-a-test", counts={"queries": 70}, inputs={}, settings={})
 
 
 def submit_train(url: str, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
