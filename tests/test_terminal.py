@@ -12,6 +12,7 @@ import warnings
 import pytest
 from rich.table import Table
 
+from ulr.noise import log_path
 from ulr.terminal import answer, complain, on_screen, plain, progress_console, say, show
 
 
@@ -95,6 +96,16 @@ def test_a_reader_that_left_does_not_stop_the_work():
     with os.fdopen(theirs, "w") as pipe, contextlib.redirect_stdout(pipe):
         say("one")
         say("two")
+
+
+def test_old_logs_are_removed_and_new_ones_kept():
+    old, new = log_path("old"), log_path("new")
+    for log in (old, new):
+        log.write_text("words")
+    os.utime(old, (0, 0))
+    log_path("another")
+    assert (old.exists(), new.exists()) == (False, True)
+    new.unlink()
 
 
 def test_a_log_that_nobody_wrote_to_is_not_left_behind():

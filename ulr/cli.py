@@ -103,7 +103,7 @@ def _unexpected(error: Exception, log: Path) -> str:
     """Nobody's mistake but ours: the stack trace goes to the log."""
     traceback.print_exception(error)
     first = str(error).partition("\n")[0][:300]
-    return f"unexpected {type(error).__name__}: {first} (the stack trace is in {log})"
+    return f"unexpected {type(error).__name__}: {first}; try `ulr doctor`, and see {log}"
 
 
 def interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:

@@ -8,18 +8,26 @@ import getpass
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"  # in the environment: spark-submit started this process
+KEPT_S = 7 * 86_400
 _taken: list[Path] = []  # the log, while noise goes there already
 
 
 def log_path(name: str) -> Path:
-    """Where this process keeps what others have to say."""
+    """Where this process keeps what others have to say; logs that are old are removed."""
     folder = Path(tempfile.gettempdir()) / f"ulr-logs-{getpass.getuser()}"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():  # somebody else was there first
+        folder = Path(tempfile.mkdtemp(prefix="ulr-logs-"))
+    for log in folder.glob("*.log"):
+        with contextlib.suppress(OSError):
+            if time.time() - log.stat().st_mtime > KEPT_S:
+                log.unlink()
     return folder / f"{name}-{os.getpid()}.log"
 
 
