@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import getpass
 import os
 import sys
 import tempfile
@@ -20,7 +19,7 @@ _taken: list[Path] = []  # the log, while noise goes there already
 
 def log_path(name: str) -> Path:
     """Where this process keeps what others have to say; logs that are old are removed."""
-    folder = Path(tempfile.gettempdir()) / f"ulr-logs-{getpass.getuser()}"
+    folder = Path(tempfile.gettempdir()) / f"ulr-logs-{os.getuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.getuid():  # somebody else was there first
         folder = Path(tempfile.mkdtemp(prefix="ulr-logs-"))
