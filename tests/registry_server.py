@@ -47,7 +47,7 @@ def tracking_server(folder, port=None):
 def comparison(registry, run_id):
     """The table of a comparison; MLflow looks for it on the server that it is set to."""
     with registry._reaching():
-        return registry.client.load_table(registry._experiment(), "comparison.json", [run_id])
+        return registry.client.load_table(registry.experiment_id(), "comparison.json", [run_id])
 
 
 def free_port():

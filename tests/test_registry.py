@@ -102,9 +102,9 @@ def test_aliases_move_and_who_has_none_is_none(local):
 def test_an_interrupted_registration_leaves_nothing_behind(tmp_path):
     registry = registry_at(tmp_path)
     client = registry.client
-    left = client.create_run(registry._experiment(), tags={"ulr.fingerprint": "f1"})
+    left = client.create_run(registry.experiment_id(), tags={"ulr.fingerprint": "f1"})
     sent = registry.send(training())
-    runs = client.search_runs([registry._experiment()])
+    runs = client.search_runs([registry.experiment_id()])
     assert [r.info.run_id for r in runs] == [sent.run_id]
     assert left.info.run_id != sent.run_id
 
@@ -117,12 +117,12 @@ def test_a_comparison_is_one_run_with_a_child_for_each_and_registers_nothing(tmp
     assert registry.send_comparison("two", trainings, found) == parent
     table = comparison(registry, parent)
     assert table[["ranking", "value"]].to_dict("records") == found
-    runs = registry.client.search_runs([registry._experiment()])
+    runs = registry.client.search_runs([registry.experiment_id()])
     children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent]
     assert (len(runs), len(children)) == (3, 2)
     assert registry.versions() == []
     assert registry.send(trainings[0]).new  # and does not take the child for an unfinished run
-    assert len(registry.client.search_runs([registry._experiment()])) == 4
+    assert len(registry.client.search_runs([registry.experiment_id()])) == 4
 
 
 def test_a_model_that_is_not_there_is_one_clear_error(local):
@@ -179,7 +179,7 @@ def test_over_http_a_model_waits_for_its_server_and_is_not_lost(tmp_path):
         trainings = [training(name, seed) for seed, name in enumerate(("f2", "f3"))]
         parent = registry.send_comparison("over HTTP", trainings, found)
         children = registry.client.search_runs(
-            [registry._experiment()], f"tags.mlflow.parentRunId = '{parent}'"
+            [registry.experiment_id()], f"tags.mlflow.parentRunId = '{parent}'"
         )
         assert [r.data.metrics["validation_pair_loss"] for r in children] == [0.65, 0.65]
         table = comparison(registry, parent)

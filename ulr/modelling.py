@@ -75,10 +75,15 @@ def build_model(
     return ModelOutcome(manifest, False, outcome)
 
 
+def model_identity(warehouse: Warehouse, plan: TrainPlan, train: Train) -> str:
+    """The fingerprint of what these pairs and settings make."""
+    return _request(warehouse, plan, train)[2]
+
+
 def unchanged_model(warehouse: Warehouse, plan: TrainPlan, train: Train) -> Manifest | None:
     """The published model, if it is the one that these pairs and settings make."""
     published = warehouse.current("models", partition_name(plan.method))
-    same = published and published.fingerprint == _request(warehouse, plan, train)[2]
+    same = published and published.fingerprint == model_identity(warehouse, plan, train)
     return published if same else None
 
 

@@ -264,6 +264,7 @@ class Mlflow(Section):
     registered_model: str
     retries: Annotated[int, Field(ge=0, le=10)]
     backoff: Annotated[int, Field(ge=0)]
+    live: bool
 
 
 class Promote(Section):

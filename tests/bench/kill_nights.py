@@ -65,7 +65,7 @@ def state(folder: Path) -> dict[str, str]:
             found[key] = hashlib.sha256(data).hexdigest()
     registry = Registry(str(folder / "mlflow"), experiment="ulr", name="ulr-ranker")
     versions = registry.versions()
-    runs = registry.client.search_runs([registry._experiment()])
+    runs = registry.client.search_runs([registry.experiment_id()])
     found["registry"] = f"{len(versions)} versions, {len(runs)} runs, champion " + str(
         registry.holder(CHAMPION).version
     )

@@ -173,7 +173,7 @@ def test_a_comparison_is_one_run_of_mlflow_with_its_table_and_a_child_for_each(p
     assert main(command) == 0
     assert main(command) == 0  # and once only
     registry = Registry(f"{root}/mlflow", experiment="ulr", name="ulr-ranker")
-    runs = registry.client.search_runs([registry._experiment()])
+    runs = registry.client.search_runs([registry.experiment_id()])
     (parent,) = [r for r in runs if r.info.run_name.startswith("rerun runs ")]
     children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
     rounds = {r.info.run_name.split()[0]: r.data.params["train.rounds"] for r in children}

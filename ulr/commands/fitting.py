@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from pyspark.sql import SparkSession
 
 from ulr.at_once import run_at_once
+from ulr.commands.registry import registry_of
 from ulr.examination import known_propensities
-from ulr.modelling import OF_FLEET, ModelOutcome, build_model, unchanged_model
-from ulr.progress import Stepping, steps, watched_rounds
+from ulr.modelling import OF_FLEET, ModelOutcome, build_model, model_identity, unchanged_model
+from ulr.progress import Stepping, Told, steps, watched_rounds
+from ulr.registry.live import shown_live
 from ulr.session import start_session
 from ulr.settings import Settings
 from ulr.terminal import say
@@ -70,7 +73,7 @@ def _fit_one(
 ) -> ModelOutcome:
     with (
         step("model") as this,
-        watched_rounds(f"train {trial.name}", plan.rounds, plan.stop_on) as tell,
+        _watched(trial, plan) as tell,
     ):
         outcome = build_model(
             start,
@@ -84,6 +87,24 @@ def _fit_one(
         this.skipped = outcome.skipped
     say(f"train {trial.name}: {describe(outcome)}")
     return outcome
+
+
+@contextlib.contextmanager
+def _watched(trial: Trial, plan: TrainPlan) -> Iterator[Told]:
+    """What is to be told of every round: to the terminal, and to MLflow while it lasts."""
+    settings, title = trial.settings, f"train {trial.name}"
+    registry = registry_of(settings) if settings.mlflow.live else None
+    identity = model_identity(trial.warehouse, plan, settings.train)
+    with (
+        watched_rounds(title, plan.rounds, plan.stop_on) as draw,
+        shown_live(registry, title, identity, plan.stop_on) as publish,
+    ):
+
+        def tell(number: int, value: float | None) -> None:
+            draw(number, value)
+            publish(number, value)
+
+        yield tell
 
 
 def plan_of(trial: Trial) -> TrainPlan:

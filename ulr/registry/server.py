@@ -1,17 +1,13 @@
-"""The model registry: the only file that knows MLflow.
-
-Names and meanings are MLflow's: a run per training, a version per run, aliases `challenger` and
-`champion`. A training is registered once: its fingerprint is a tag that is looked for first.
-"""
+"""The registered model on a tracking server, or in a SQLite file."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import math
 import os
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,32 +15,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# Usage statistics to a third party are not for a library to switch on.
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-
 import mlflow
 import mlflow.lightgbm
-import numpy as np
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, RunTag
+from mlflow.entities import Metric, RunTag
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
-from mlflow.models import ModelSignature
 from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
-from mlflow.types.schema import Schema, TensorSpec
 
 from ulr.errors import RegistryAway, UserError
-from ulr.figures import published_figure
+from ulr.registry.runs import LIVE, write_model, write_record
 from ulr.storage import fingerprint
 from ulr.submission import Submission
-from ulr.training.scoring import lightgbm_version, load_booster
 
 CHALLENGER, CHAMPION = "challenger", "champion"
 DATABASE = "mlflow.db"
 _MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 _AWAY = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED")
-_PARAM_LENGTH = 500
 _URI = "MLFLOW_TRACKING_URI"
+_making = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -94,6 +83,7 @@ class Registry:
             return known
         with self._reaching():
             self._sweep("ulr.fingerprint", training.fingerprint)
+            self._sweep(LIVE, training.fingerprint)
             uri = self._log(training, training.tags)
             # Version and tags in one request: a version without its fingerprint cannot be left.
             made = mlflow.register_model(uri, self.name, tags=training.tags)
@@ -109,15 +99,16 @@ class Registry:
         key = fingerprint([[t.fingerprint for t in trainings], list(rows)])
         with self._reaching():
             wanted = f"tags.`ulr.comparison` = '{key}' and attributes.status = 'FINISHED'"
-            found = self.client.search_runs([self._experiment()], wanted)
+            found = self.client.search_runs([self.experiment_id()], wanted)
             if found:
                 return found[0].info.run_id
             self._sweep("ulr.comparison", key)
             tags = {"ulr.comparison": key}
             with mlflow.start_run(
-                experiment_id=self._experiment(), run_name=name, tags=tags
+                experiment_id=self.experiment_id(), run_name=name, tags=tags
             ) as parent:
                 for training in trainings:
+                    self._sweep(LIVE, training.fingerprint)
                     self._log(training, {f"compared.{k}": v for k, v in training.tags.items()},
                               nested=True)  # fmt: skip
                 table = {column: [row[column] for row in rows] for column in rows[0]}
@@ -176,7 +167,10 @@ class Registry:
             found = self.client.search_model_versions(f"name='{self.name}'")
             return [_registered(v) for v in sorted(found, key=lambda v: -int(v.version))]
 
-    def _experiment(self) -> str:
+    def experiment_id(self) -> str:
+        """The experiment of all runs, made where there is none yet."""
+        if self.folder:
+            _make_database(self.folder / DATABASE)
         client = self.client
         found = client.get_experiment_by_name(self.experiment)
         if found:
@@ -192,36 +186,20 @@ class Registry:
     def _sweep(self, tag: str, value: str) -> None:
         """Runs of the same thing that were interrupted before it was whole: remove them."""
         wanted = f"tags.`{tag}` = '{value}'"
-        for run in self.client.search_runs([self._experiment()], wanted):
+        for run in self.client.search_runs([self.experiment_id()], wanted):
             self.client.delete_run(run.info.run_id)
 
     def _log(self, training: Submission, tags: Mapping[str, str], *, nested: bool = False) -> str:
         """One run with all that is known of a training; the URI of its model."""
-        where = self._experiment()
+        where = self.experiment_id()
         with (
             tempfile.TemporaryDirectory() as folder,
             mlflow.start_run(
                 experiment_id=where, run_name=training.name, tags=dict(tags), nested=nested
             ) as run,
         ):
-            self._log_record(run.info.run_id, training, folder)
-            return _log_model(training, Path(folder))
-
-    def _log_record(self, run_id: str, training: Submission, folder: str) -> None:
-        now = int(time.time() * 1000)
-        params = [Param(k, v[:_PARAM_LENGTH]) for k, v in sorted(training.params.items())]
-        metrics = [Metric(n, v, now, 0) for n, v in training.metrics.items() if math.isfinite(v)]
-        for name, values in training.history.items():
-            metrics += [Metric(f"validation_{name}", v, now, step)
-                        for step, v in enumerate(values, start=1) if math.isfinite(v)]  # fmt: skip
-        client = self.client
-        client.log_batch(run_id, metrics=metrics, params=params)
-        for name, content in training.files.items():
-            client.log_text(run_id, content, name)
-        curve = json.loads(training.files.get("propensities.json", "[]"))
-        if curve:
-            published_figure(curve, f"{folder}/propensities.png")
-            client.log_artifact(run_id, f"{folder}/propensities.png")
+            write_record(self.client, run.info.run_id, training, Path(folder))
+            return write_model(training, Path(folder))
 
     @contextlib.contextmanager
     def _reaching(self) -> Iterator[None]:
@@ -247,33 +225,14 @@ class Registry:
 def _make_database(path: Path) -> None:
     """MLflow makes its tables in dozens of steps and cannot go on from the middle of them, so they
     are made aside: whoever is killed meanwhile leaves no database."""
-    if path.exists():
-        return
-    aside = path.with_name(f".{uuid.uuid4().hex}.{path.name}")
-    MlflowClient(f"sqlite:///{aside}").search_experiments(max_results=1)
-    with contextlib.suppress(FileExistsError):  # another process was quicker
-        path.hardlink_to(aside)
-    aside.unlink()
-
-
-def _log_model(training: Submission, folder: Path) -> str:
-    """The Booster in MLflow's LightGBM flavour; whoever loads it needs lightgbm and no more."""
-    booster = load_booster(training.model)
-    example = np.array(training.example, np.float32)
-    inputs = Schema([TensorSpec(np.dtype("float32"), (-1, booster.num_feature()))])
-    outputs = Schema([TensorSpec(np.dtype("float64"), (-1,))])
-    beside = [folder / name for name in training.files]
-    for path in beside:
-        path.write_text(training.files[path.name])
-    info = mlflow.lightgbm.log_model(
-        booster,
-        name="model",
-        signature=ModelSignature(inputs, outputs),
-        input_example=example if example.size else None,
-        pip_requirements=[f"lightgbm=={lightgbm_version()}"],
-        extra_files=[path.as_uri() for path in beside],
-    )
-    return info.model_uri
+    with _making:
+        if path.exists():
+            return
+        aside = path.with_name(f".{uuid.uuid4().hex}.{path.name}")
+        MlflowClient(f"sqlite:///{aside}").search_experiments(max_results=1)
+        with contextlib.suppress(FileExistsError):  # another process was quicker
+            path.hardlink_to(aside)
+        aside.unlink()
 
 
 def _registered(found: ModelVersion, *, new: bool = False) -> Registered:

@@ -1,0 +1,64 @@
+"""A training as an MLflow run: its record, and its model."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+
+import mlflow.lightgbm
+import numpy as np
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param
+from mlflow.models import ModelSignature
+from mlflow.types.schema import Schema, TensorSpec
+
+from ulr.figures import published_figure
+from ulr.submission import Submission
+from ulr.training.scoring import lightgbm_version, load_booster
+
+LIVE = "ulr.live"  # tag of a run that only shows a training while it lasts
+_PARAM_LENGTH = 500
+
+
+def history_name(metric: str) -> str:
+    """What the values of a metric by iteration are called."""
+    return f"validation_{metric}"
+
+
+def write_record(client: MlflowClient, run_id: str, training: Submission, folder: Path) -> None:
+    """Settings, metrics, files and the propensity curve; folder: for the figure on its way."""
+    now = int(time.time() * 1000)
+    params = [Param(k, v[:_PARAM_LENGTH]) for k, v in sorted(training.params.items())]
+    metrics = [Metric(n, v, now, 0) for n, v in training.metrics.items() if math.isfinite(v)]
+    for name, values in training.history.items():
+        metrics += [Metric(history_name(name), v, now, step)
+                    for step, v in enumerate(values, start=1) if math.isfinite(v)]  # fmt: skip
+    client.log_batch(run_id, metrics=metrics, params=params)
+    for name, content in training.files.items():
+        client.log_text(run_id, content, name)
+    curve = json.loads(training.files.get("propensities.json", "[]"))
+    if curve:
+        published_figure(curve, f"{folder}/propensities.png")
+        client.log_artifact(run_id, f"{folder}/propensities.png")
+
+
+def write_model(training: Submission, folder: Path) -> str:
+    """The Booster in MLflow's LightGBM flavour; whoever loads it needs lightgbm and no more."""
+    booster = load_booster(training.model)
+    example = np.array(training.example, np.float32)
+    inputs = Schema([TensorSpec(np.dtype("float32"), (-1, booster.num_feature()))])
+    outputs = Schema([TensorSpec(np.dtype("float64"), (-1,))])
+    beside = [folder / name for name in training.files]
+    for path in beside:
+        path.write_text(training.files[path.name])
+    info = mlflow.lightgbm.log_model(
+        booster,
+        name="model",
+        signature=ModelSignature(inputs, outputs),
+        input_example=example if example.size else None,
+        pip_requirements=[f"lightgbm=={lightgbm_version()}"],
+        extra_files=[path.as_uri() for path in beside],
+    )
+    return info.model_uri
