@@ -62,7 +62,7 @@ def compare_trials(
 ) -> Compared:
     """Make what is missing of every trial and judge them all, as the first one's settings say."""
     first = trials[0]
-    with hold(first.warehouse.storage, "", f"the re-run {title}"):
+    with hold(first.warehouse.storage, "", title):
         dates = window_dates(first.warehouse, window, 0)
         trained, judged_by = held_out(dates, first.settings.evaluate.holdout == "time")
         tables = _propensities(title, trials, dates, force) + _pairs(title, trials, trained, force)
@@ -118,20 +118,21 @@ def _propensities(
     title: str, trials: Sequence[Trial], dates: list[dt.date], force: bool
 ) -> list[Outcome]:
     """Once for every folder that does not take another's."""
-    made: list[Outcome] = []
-    folders = {trial.warehouse.storage.url: trial for trial in reversed(trials)}
-    for trial in reversed(folders.values()):
-        settings = trial.settings
-        if trial.warehouse.owns("propensities") and settings.pairs.propensities == WAREHOUSE:
-            start = partial(start_session, "rerun", settings.spark)
-            with watched(f"{title}: propensities of {trial.name}"):
-                made.append(
-                    build_propensities(
-                        start, trial.warehouse, dates, settings.propensities, force=force
-                    )
-                )
-            _tell(f"propensities of {trial.name}", made[-1])
-    return made
+    made: dict[str, Outcome] = {}
+    for trial in trials:
+        settings, folder = trial.settings, trial.warehouse.storage.url
+        measured = settings.pairs.propensities == WAREHOUSE
+        if folder in made or not measured or not trial.warehouse.owns("propensities"):
+            continue
+        variant = trial.name.partition("@")[2]
+        what = f"propensities of {variant}" if variant else "propensities"
+        start = partial(start_session, "rerun", settings.spark)
+        with watched(f"{title}: {what}"):
+            made[folder] = build_propensities(
+                start, trial.warehouse, dates, settings.propensities, force=force
+            )
+        _tell(what, made[folder])
+    return list(made.values())
 
 
 def _pairs(title: str, trials: Sequence[Trial], dates: list[dt.date], force: bool) -> list[Outcome]:
