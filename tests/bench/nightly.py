@@ -33,7 +33,7 @@ STAGES = ("groups", "propensities", "pairs", "train", "evaluate", "promote")
 
 def settings(work: Path, pages: int) -> list[str]:
     """Every query is asked often enough in the smallest log: a larger one has no new rankings."""
-    log, own = work / f"log-{pages}", work / "night"
+    log, own = work / f"log-{pages}", work / f"night-{pages}"
     changes = {
         "spark.master": f"local[{CORES}]",
         "simulate.path": log, "simulate.days": 1, "simulate.start": DATE,
@@ -59,9 +59,10 @@ def night(work: Path, pages: int) -> dict[str, float]:
     """Seconds of every stage, of the night and of a re-run of its day with another method."""
     flags = settings(work, pages)
     ulr("simulate", *flags)
-    shutil.rmtree(work / "night", ignore_errors=True)
+    own = work / f"night-{pages}"
+    shutil.rmtree(own, ignore_errors=True)
     whole = ulr("nightly", "--date", DATE, *flags)
-    summary = json.loads((work / "night/warehouse/nights" / f"{DATE}.json").read_text())
+    summary = json.loads((own / "warehouse" / "nights" / f"{DATE}.json").read_text())
     seconds = {stage["stage"]: stage["seconds"] for stage in summary["stages"]}
     again = ulr("rerun", "--from", DATE, "--to", DATE, "--methods", "robust", *flags)
     return seconds | {"night": whole, "rerun": again}
