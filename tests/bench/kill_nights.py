@@ -66,8 +66,9 @@ def state(folder: Path) -> dict[str, str]:
     registry = Registry(str(folder / "mlflow"), experiment="ulr", name="ulr-ranker")
     versions = registry.versions()
     runs = registry.client.search_runs([registry.experiment_id()])
-    found["registry"] = f"{len(versions)} versions, {len(runs)} runs, champion " + str(
-        registry.holder(CHAMPION).version
+    champion = registry.holder(CHAMPION)
+    found["registry"] = (
+        f"{len(versions)} versions, {len(runs)} runs, champion {champion and champion.version}"
     )
     return found
 
@@ -78,8 +79,11 @@ def compare(kills: int) -> None:
         data = place / "log"
         assert main(["simulate", *settings(place / "whole", data)]) == 0
         code, seconds = night(settings(place / "whole", data))
+        if code:
+            told = (place / "whole" / "warehouse" / "nights" / "2026-01-01.json").read_text()
+            sys.exit(f"the night to compare with failed, exit {code}: {told}")
         want = state(place / "whole")
-        print(f"uninterrupted: exit {code}, {seconds:.1f} s; {want['registry']}", flush=True)
+        print(f"uninterrupted: {seconds:.1f} s; {want['registry']}", flush=True)
         code, again = night(settings(place / "whole", data))
         same = state(place / "whole") == want
         print(f"the same night again: exit {code}, {again:.1f} s, same state: {same}", flush=True)
