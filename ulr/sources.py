@@ -83,7 +83,9 @@ def _wanted(table: pa.Table, sources: Sources) -> pa.Table:
     return table if chosen.all() else table.filter(pa.array(chosen))
 
 
-def _tables(kind: str, path: str, sources: Sources, names: list[str]) -> Iterator[pa.Table]:
+def _tables(
+    kind: str, path: str, sources: Sources, names: Sequence[str] = ()
+) -> Iterator[pa.Table]:
     if kind == "features":
         yield from read_features(sources.features_url, path, names)
         return
