@@ -20,7 +20,7 @@ setup(
     # The settings travel inside the package: they must be found in a zip on a cluster, too.
     packages=[*find_packages(include=["ulr", "ulr.*"]), "ulr.conf"],
     package_dir={"ulr.conf": "conf"},
-    package_data={"ulr.conf": ["*.yaml"]},
+    package_data={"ulr.conf": ["*.yaml"], "ulr.report": ["*.css", "*.js"]},
     install_requires=[
         "lightgbm>=4.7,<5",
         "matplotlib>=3.9",

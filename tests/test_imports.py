@@ -25,7 +25,7 @@ MATHS = ("kernels", "arrow", "buckets", "contract", "histograms", "letor", "sche
          "pair_arrays", "pair_counts", "pair_grouping", "pair_rows", "pair_table", "weights",
          "weight_health", "examination", "featurefiles", "session_pairs", "training",
          "evaluation", "holdout", "night", "aside", "pace", "noise", "terminal",
-         "doctor/found", "doctor/machine", "doctor/places")  # fmt: skip
+         "doctor/found", "doctor/machine", "doctor/places", "report")  # fmt: skip
 # Of those rooms, the files that bring training to Spark.
 ON_SPARK = ("training/barrier", "training/distributed", "training/failures",
             "training/spread")  # fmt: skip

@@ -1,0 +1,91 @@
+"""The page in a real browser: at ease on a phone and on a desk, silent, and its tables sort."""
+
+from __future__ import annotations
+
+import pytest
+from report.browser import ask, find_chromium
+from report.samples import comparison, night
+
+from ulr.report.page import page
+
+CHROMIUM = find_chromium()
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no chromium on the path (Debian: apt-get install chromium)"
+)
+
+LOOK = """
+  for (const one of document.querySelectorAll("details")) one.open = true;
+  const visible = (one) => one.getBoundingClientRect().width > 0;
+  const inside = (one) => {
+    const box = one.getBoundingClientRect();
+    return box.left >= -1 && box.right <= frame.innerWidth + 1;
+  };
+  const overlaps = (a, b) => a.left < b.right - 2 && b.left < a.right - 2
+    && a.top < b.bottom - 4 && b.top < a.bottom - 4;
+  const collisions = [];
+  for (const drawing of document.querySelectorAll("svg")) {
+    const words = [...drawing.querySelectorAll("text")].filter(visible);
+    const boxes = words.map((w) => w.getBoundingClientRect());
+    boxes.forEach((a, n) => boxes.slice(n + 1).forEach((b, m) => {
+      const both = [words[n], words[n + 1 + m]].map((w) => w.textContent);
+      if (overlaps(a, b)) collisions.push(both.join(" / "));
+    }));
+  }
+  const drawings = [...document.querySelectorAll("figure")].map((figure) =>
+    [...figure.querySelectorAll("svg")].filter(visible));
+  return {
+    overflow: document.documentElement.scrollWidth - frame.innerWidth,
+    drawings: drawings.map((shown) => shown.length),
+    small: drawings.flat().filter((d) => d.getBoundingClientRect().height < 30).length,
+    letters: Math.min(...drawings.flat().flatMap((d) => [...d.querySelectorAll("text")]
+      .map((w) => w.getBoundingClientRect().height))),
+    outside: [...document.querySelectorAll("svg text")].filter((w) => visible(w) && !inside(w))
+      .map((w) => w.textContent),
+    collisions: collisions,
+  };
+"""
+
+SORT = """
+  const table = [...document.querySelectorAll("#contest table")][0];
+  const heading = [...table.tHead.rows[0].cells].find((c) => c.textContent === "lead");
+  const n = heading.cellIndex;
+  const read = () => [...table.tBodies[0].rows].map((r) => r.cells[n].textContent);
+  const before = read();
+  heading.click();
+  const up = read();
+  heading.dispatchEvent(new frame.KeyboardEvent("keydown", { key: "Enter" }));
+  return { before, up, down: read(), sort: heading.getAttribute("aria-sort") };
+"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("facts", [night(), comparison()], ids=["night", "comparison"])
+def test_it_fits_the_screen_draws_every_figure_and_says_nothing_on_the_console(facts, width):
+    found, console = ask(CHROMIUM, page(facts), width, LOOK)
+    assert console == []
+    assert found["overflow"] <= 0
+    assert set(found["drawings"]) == {1}  # of the two sizes, one is shown
+    assert found["small"] == 0
+    assert found["letters"] >= 11
+    assert found["outside"] == []
+    assert found["collisions"] == []
+
+
+def test_a_script_that_is_not_ours_is_refused_and_the_refusal_is_heard():
+    foreign = page(night()).replace("</body>", "<script>document.title = 'x'</script></body>")
+    title, console = ask(CHROMIUM, foreign, 1280, "return document.title;")
+    assert title != "x"
+    assert any("Content Security Policy" in line for line in console)
+
+
+def test_a_click_on_a_heading_sorts_by_value_and_enter_turns_it_round():
+    found, console = ask(CHROMIUM, page(night()), 1280, SORT)
+    assert console == []
+
+    def number(text):
+        return float(text.replace("−", "-"))
+
+    assert found["before"] != found["up"]
+    assert found["up"] == sorted(found["before"], key=number)
+    assert found["down"] == sorted(found["before"], key=number, reverse=True)
+    assert found["sort"] == "descending"

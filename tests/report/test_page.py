@@ -1,0 +1,227 @@
+"""The page as a file: whole, in order, escaped, and honest about what is not there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from html.parser import HTMLParser
+
+import pytest
+from report.samples import HOSTILE, comparison, finding, night
+
+from ulr.report.facts import COMPARE, NIGHT, Facts, read_facts
+from ulr.report.masking import masked
+from ulr.report.page import SECTIONS, page
+
+VOID = {"meta", "link"}
+
+
+class Outline(HTMLParser):
+    """Elements in the order of their beginning, with attributes, text and path; checks nesting."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[dict] = []
+        self.all: list[dict] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        one = {"tag": tag, "text": "", "inside": list(self.open), **dict(attrs)}
+        self.all.append(one)
+        if tag not in VOID:
+            self.open.append(one)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()["tag"] == tag
+
+    def handle_data(self, data):
+        for one in self.open:
+            one["text"] += data
+
+    def find(self, tag, within=None):
+        return [e for e in self.all if e["tag"] == tag
+                and (within is None or any(p is within for p in e["inside"]))]  # fmt: skip
+
+
+def section(outline, key):
+    return next(e for e in outline.find("section") if e["id"] == key)
+
+
+BOTH = pytest.mark.parametrize("facts", [night(), comparison()], ids=[NIGHT, COMPARE])
+
+
+@BOTH
+def test_the_same_facts_give_the_same_bytes_also_after_they_were_kept(facts):
+    assert page(facts) == page(read_facts(facts.to_json()))
+    assert len(page(facts).encode()) < 2_000_000
+
+
+@BOTH
+def test_sections_come_in_their_order_and_none_is_missing(facts):
+    outline = Outline(page(facts))
+    assert [e["id"] for e in outline.find("section")] == [key for key, _, _ in SECTIONS]
+    assert not [e for e in outline.all if e.get("class") == "missing"]
+    assert len(outline.find("h1")) == 1
+
+
+@BOTH
+def test_every_figure_has_words_for_those_who_do_not_see_it_and_a_table_behind_it(facts):
+    outline = Outline(page(facts))
+    figures = outline.find("figure")
+    assert len(figures) >= 7
+    for one in figures:
+        drawings = outline.find("svg", one)
+        assert len(drawings) == 2
+        for drawing in drawings:
+            assert drawing["role"] == "img"
+            assert len(drawing["aria-label"]) > 20
+            assert outline.find("title", drawing)[0]["text"] == drawing["aria-label"]
+        rows = outline.find("tr", outline.find("details", one)[0])
+        assert len(rows) > 1
+
+
+@BOTH
+def test_nothing_comes_from_outside(facts):
+    text = page(facts)
+    outline = Outline(text)
+    for one in outline.all:
+        for name in ("src", "href", "action", "srcset", "data"):
+            assert one.get(name, "#").startswith(("#", "data:,"))
+    assert "url(" not in text
+    assert "@import" not in text
+    assert not re.findall(r"https?://", text)
+    policy = next(e for e in outline.find("meta") if "http-equiv" in e)["content"]
+    assert policy.startswith("default-src 'none'")
+
+
+def hostile(facts: Facts) -> Facts:
+    """Every text of the facts that can come from a log, a server or a user."""
+    found = {
+        "name": HOSTILE,
+        "methods": [HOSTILE],
+        "judged": HOSTILE,
+        "stages": [
+            s | {"words": HOSTILE, "stage": HOSTILE, "status": "failed"} for s in facts.stages
+        ],
+        "verdict": facts.verdict and facts.verdict | {"reasons": [HOSTILE], "against": [HOSTILE]},
+        "metrics": [
+            m | {"subject": HOSTILE} if m["subject"] == "joint" else m for m in facts.metrics
+        ],
+        "curve": [r | {"segment": r["segment"] and HOSTILE, "note": HOSTILE} for r in facts.curve],
+        "diagnostics": [
+            finding(HOSTILE, HOSTILE, "warning", HOSTILE, segment=HOSTILE),
+            *facts.diagnostics,
+        ],
+        "weights": {HOSTILE: facts.weights["joint"]},
+        "trainings": {HOSTILE: facts.trainings["joint"] | {"failures": [HOSTILE]}},
+        "days": [*facts.days, facts.days[-1] | {"date": HOSTILE, f"bad:{HOSTILE}": 1}],
+        "settings": {HOSTILE: HOSTILE},
+        "changed": [HOSTILE],
+        "versions": {HOSTILE: HOSTILE},
+    }
+    return replace(facts, **{k: v for k, v in found.items() if v is not None})
+
+
+@BOTH
+def test_text_from_a_log_is_text_wherever_it_stands(facts):
+    outline = Outline(page(hostile(facts)))  # also checks that every element is closed
+    assert len(outline.find("script")) == 1
+    assert not outline.find("img")
+    assert not [e for e in outline.all for name in e if name.startswith("on")]
+    code = [e["text"] for e in outline.find("code", section(outline, "data"))]
+    assert any("<script>alert('x')</script>" in text for text in code)
+    assert "\u202e" not in page(hostile(facts))
+    assert not [e for e in outline.all if e.get("class") == "missing"]
+
+
+def test_the_verdict_is_one_sentence_with_its_reasons():
+    outline = Outline(page(night()))
+    assert (
+        outline.find("h1")[0]["text"]
+        == "Version 3, trained by joint, is refused; version 2 stays champion."
+    )
+    reasons = [
+        (e["class"], e["text"]) for e in outline.find("li") if e.get("class") in ("for", "against")
+    ]
+    assert [kind for kind, _ in reasons] == ["for", "against"]
+    assert "bucket 1:5" in reasons[1][1]
+
+
+def test_a_comparison_names_the_best_and_what_is_too_close():
+    facts = comparison()
+    assert "The best of 3 methods is joint: NDCG@1 0.8075" in page(facts)  # 0.85 less one twentieth
+    # from naive, three twentieths below, joint is two thirds of the way to labels
+    assert "67% of the way from naive clicks to golden labels" in page(facts)
+    lead = [m | {"p_value": 0.4} if m["against"] == "t+/t-" else m for m in facts.metrics]
+    assert "too close to call" in page(replace(facts, metrics=lead))
+
+
+PARTS = {"contest": ["metrics"], "examination": ["curve"], "browsing": ["joint"],
+         "diagnostics": ["diagnostics"], "weights": ["weights"], "learning": ["trainings"],
+         "positions": ["metrics"], "data": ["days"], "setup": ["settings"]}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", PARTS)
+def test_a_part_that_is_missing_is_told_in_its_section_and_nowhere_else(key):
+    empty = {name: type(getattr(night(), name))() for name in PARTS[key]}
+    why = dict.fromkeys(PARTS[key], "The stage failed: no such file")
+    outline = Outline(page(replace(night(), **empty, missing=why)))
+    said = {e["id"]: [m["text"] for m in outline.find("p", e) if m.get("class") == "missing"]
+            for e in outline.find("section")}  # fmt: skip
+    assert said[key] == ["The stage failed: no such file"]
+    same = {k for k, parts in PARTS.items() if set(parts) & set(PARTS[key])}
+    assert {k for k, words in said.items() if words} == same
+
+
+def test_a_night_of_which_nothing_is_known_is_still_a_page():
+    outline = Outline(page(Facts(kind=NIGHT, name="2026-01-03")))
+    told = [e for e in outline.find("p") if e.get("class") == "missing"]
+    assert len(told) == len(SECTIONS)
+
+
+def test_a_table_that_is_not_what_it_should_be_costs_one_section():
+    outline = Outline(page(replace(night(), curve=[{"segment": None}])))
+    bad = [e["id"] for e in outline.find("section") if any(
+        p.get("class") == "missing" for p in outline.find("p", e))]  # fmt: skip
+    assert "examination" in bad
+    assert "contest" not in bad
+
+
+def test_alarms_come_first_and_say_what_to_do():
+    outline = Outline(page(night()))
+    items = list(outline.find("li", section(outline, "diagnostics")))
+    assert [e["class"] for e in items] == ["warning", "warning", "ok", "ok"]
+    assert all("What to do" in e["text"] for e in items[:2])
+    assert "pairs.method=affine" in items[1]["text"]
+    assert all("Nothing to do" in e["text"] for e in items[2:])
+
+
+def test_the_map_tells_measured_from_filled_and_shows_the_truth_below_the_diagonal():
+    outline = Outline(page(night()))
+    drawing = outline.find("svg", section(outline, "browsing"))[0]
+    kinds = [e["class"].split()[1] for e in outline.find("rect", drawing) if "cell" in e["class"]]
+    pairs = [k * v for k in range(1, 11) for v in range(k + 1, 11)]
+    assert kinds.count("measured") == sum(p < 13 for p in pairs)
+    assert kinds.count("filled") == sum(p >= 13 for p in pairs)
+    assert kinds.count("truth") == len(pairs)
+    assert kinds.count("own") == 10
+
+
+def test_facts_of_a_later_version_are_read_without_what_is_new():
+    content = night().to_json() | {"added_later": 1}
+    assert read_facts(content) == night()
+    assert {f.name for f in fields(Facts)} <= content.keys()
+
+
+def test_no_password_is_on_the_page():
+    found = masked({
+        "mlflow.tracking_uri": "https://me:open@host/x",
+        "warehouse.path": "s3://key:open@bucket/w?region=eu&secret_key=open",
+        "spark.hadoop.fs.s3a.secret.key": "open",
+        "pairs.method": "joint",
+    })  # fmt: skip
+    assert not [v for v in found.values() if "open" in v]
+    assert found["warehouse.path"] == "s3://***@bucket/w?region=eu&secret_key=***"
+    assert found["pairs.method"] == "joint"

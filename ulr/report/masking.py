@@ -1,0 +1,20 @@
+"""Settings as the page shows them: nothing that opens a door."""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = "***"
+_SECRET_KEY = re.compile(r"secret|passw|token|credential|access[._-]?key|account[._-]?key", re.I)
+_USER = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_QUERY = re.compile(r"([?&][^=&\s]*(?:secret|passw|token|key|sig)[^=&\s]*=)[^&\s]+", re.I)
+
+
+def masked(settings: dict[str, str]) -> dict[str, str]:
+    """Flat settings without passwords: by the name of the setting, or inside an address."""
+    return {name: HIDDEN if _SECRET_KEY.search(name) else _address(value)
+            for name, value in settings.items()}  # fmt: skip
+
+
+def _address(value: str) -> str:
+    return _QUERY.sub(rf"\1{HIDDEN}", _USER.sub(HIDDEN, value))

@@ -1,0 +1,76 @@
+"""The metrics by their names, and how rows of the metrics table are looked up."""
+
+from __future__ import annotations
+
+from ulr.evaluation.counterfactual import is_lower_better as lower_is_better
+from ulr.report.facts import Facts, Row
+
+NAMES = {
+    "snips_dcg": "SNIPS DCG",
+    "snips_arp": "SNIPS average rank",
+    "snips_precision_at_1": "SNIPS precision@1",
+    "snips_precision_at_3": "SNIPS precision@3",
+    "snips_precision_at_5": "SNIPS precision@5",
+    "ips_dcg": "IPS DCG",
+    "ips_arp": "IPS average rank",
+    "pair_loss": "pairwise loss",
+    "ndcg_at_1": "NDCG@1",
+    "ndcg_at_3": "NDCG@3",
+    "ndcg_at_5": "NDCG@5",
+    "ndcg_at_10": "NDCG@10",
+    "map": "MAP",
+    "arp": "average rank (labels)",
+    "err": "ERR",
+}
+LOGGING, CHAMPION, LABELS, NAIVE = "logging", "champion", "labels", "naive"
+SUBJECTS = {LOGGING: "as shown", CHAMPION: "champion"}
+
+
+def metric_name(name: str) -> str:
+    """A metric as people call it."""
+    return NAMES.get(name, name)
+
+
+def direction(name: str) -> str:
+    """Which way is better."""
+    return "lower is better" if lower_is_better(name) else "higher is better"
+
+
+def subject_name(subject: str) -> str:
+    """A ranking as people call it."""
+    return SUBJECTS.get(subject, subject)
+
+
+def values(facts: Facts, subject: str, against: str | None = None) -> dict[str, Row]:
+    """Rows over all positions by metric, of a ranking or of its lead over another."""
+    return {
+        row["name"]: row
+        for row in facts.metrics
+        if row["subject"] == subject and row["against"] == against and row["position"] is None
+    }
+
+
+def lead(facts: Facts, ours: str, rival: str, metric: str) -> Row | None:
+    """Ours minus theirs, whichever way round it was stored."""
+    found = values(facts, ours, rival).get(metric)
+    if found is not None:
+        return found
+    back = values(facts, rival, ours).get(metric)
+    if back is None:
+        return None
+    ends = {"lower": back["upper"], "upper": back["lower"], "value": back["value"]}
+    return back | {name: None if v is None else -v for name, v in ends.items()}
+
+
+def subjects(facts: Facts) -> list[str]:
+    """The rankings that were judged: methods first, then the champion, then what was shown."""
+    there = {row["subject"] for row in facts.metrics}
+    ordered = [*facts.methods, CHAMPION, LOGGING]
+    return [name for name in ordered if name in there] + sorted(there - set(ordered))
+
+
+def metrics_there(facts: Facts, subject: str) -> list[str]:
+    """The metric that decides, then the known ones in their order, then any other."""
+    there = values(facts, subject)
+    ordered = [facts.metric, *NAMES]
+    return list(dict.fromkeys(n for n in (*ordered, *sorted(there)) if n in there))

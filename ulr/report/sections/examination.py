@@ -1,0 +1,81 @@
+"""theta: how likely each position is to be examined, with its band and, if simulated, the truth."""
+
+from __future__ import annotations
+
+from ulr.report.charts import Curve, curves_chart
+from ulr.report.facts import Facts, Row, part, segment_name, segments_of
+from ulr.report.html import Cell, Html, figure, join, node, paragraph, table
+from ulr.report.numbers import count, fixed, interval, known
+from ulr.report.svg import twice
+
+DRAWN = 6  # segments with a figure of their own; the table has them all
+
+
+def render(facts: Facts) -> Html:
+    """A curve for all traffic, and one for every segment with all traffic behind it."""
+    rows = part(facts, "curve", "propensity curve")
+    estimator = rows[0]["estimator"]
+    refused = [r for r in rows if r["source"] == "refused"]
+    intro = paragraph(
+        "How likely is a document at each position to be looked at, compared with position 1? "
+        f"Estimated by {estimator} from {len(facts.window)} "
+        f"{'day' if len(facts.window) == 1 else 'days'} of clicks; "
+        + (f"{len(refused)} of {len(rows)} values were refused, the table says why."
+           if refused else "every position has a value.")
+    )  # fmt: skip
+    figures = []
+    for segment in segments_of(rows)[: DRAWN + 1]:
+        heading = node("h3", f"Segment {segment}") if segment is not None else None
+        figures += [heading, _figure(facts, rows, segment)]
+    return join(intro, *figures)
+
+
+def true_theta(facts: Facts, segment: str | None) -> dict[int, float]:
+    """The simulator's, relative to position 1; all traffic only where there are no segments."""
+    own = {r["k"]: r["psi"] for r in facts.truth if r["segment"] == segment and r["k"] == r["l"]}
+    return {k: value / own[1] for k, value in own.items()} if own.get(1) else {}
+
+
+def _figure(facts: Facts, rows: list[Row], segment: str | None) -> Html:
+    own = [r for r in rows if r["segment"] == segment]
+    at = [r["position"] for r in own]
+    name = segment_name(segment)
+    curves = []
+    if segment is not None:
+        pooled = [r for r in rows if r["segment"] is None]
+        curves.append(Curve("all traffic", [r["position"] for r in pooled],
+                            [r["theta"] for r in pooled], "plain", marks=False))  # fmt: skip
+    curves.append(Curve("estimate" if segment is None else segment, at, [r["theta"] for r in own],
+                        "strong", [(r["lower"], r["upper"]) for r in own]))  # fmt: skip
+    truth = {k: v for k, v in true_theta(facts, segment).items() if k in at}
+    if truth:
+        curves.append(Curve("truth", list(truth), list(truth.values()), "truth"))
+    said = ", ".join(f"{r['position']}: {fixed(r['theta'], 3).text}" for r in own)
+    alternative = f"Examination by position, {name}, relative to position 1: {said}"
+    draw = twice(lambda width: curves_chart(
+        width, curves, x_name="position", y_name="theta, relative to position 1 (log scale)",
+        alternative=alternative, log=True))  # fmt: skip
+    caption = f"theta of {name} with its 95% band."
+    if truth:
+        caption += " " + _covered(own, truth)
+    return figure(draw, caption, _table(own, truth, name))
+
+
+def _covered(own: list[Row], truth: dict[int, float]) -> str:
+    inside = [r["lower"] <= truth[r["position"]] <= r["upper"] for r in own
+              if r["position"] in truth and r["position"] > 1
+              and known(r["lower"]) and known(r["upper"])]  # fmt: skip
+    return (f"Crosses are the simulator's truth: {sum(inside)} of {len(inside)} lie inside the "
+            "band (position 1 is 1 by definition).")  # fmt: skip
+
+
+def _table(own: list[Row], truth: dict[int, float], name: str) -> Html:
+    headings = ["position", "theta", "95% interval", "standard error", "clicks behind it", "source",
+                *(["truth"] if truth else []), "note"]  # fmt: skip
+    rows: list[list[Cell]] = [
+        [count(r["position"]), fixed(r["theta"]), interval(r["lower"], r["upper"]),
+         fixed(r["standard_error"]), count(r["support"]), r["source"],
+         *([fixed(truth.get(r["position"]))] if truth else []), r["note"]]
+        for r in own
+    ]  # fmt: skip
+    return table(headings, rows, f"theta, {name}")

@@ -1,0 +1,31 @@
+"""The settings and versions that made the run."""
+
+from __future__ import annotations
+
+from ulr.report.facts import Facts, part
+from ulr.report.html import Cell, Html, folded, join, node, paragraph, table
+
+
+def render(facts: Facts) -> Html:
+    """What differs from the defaults in sight, everything behind a line."""
+    settings = part(facts, "settings", "setting")
+    changed = [name for name in facts.changed if name in settings]
+    rows = _rows({name: settings[name] for name in changed})
+    told = (
+        table(["setting", "value"], rows, "Settings that differ from conf/base.yaml")
+        if changed
+        else paragraph("All settings are the defaults of conf/base.yaml.")
+    )
+    versions = _rows(facts.versions)
+    return join(
+        told,
+        folded(
+            f"All {len(settings)} settings",
+            table(["setting", "value"], _rows(settings), "Settings"),
+        ),
+        table(["component", "version"], versions, "Versions") if versions else None,
+    )
+
+
+def _rows(found: dict[str, str]) -> list[list[Cell]]:
+    return [[node("code", name), node("code", value)] for name, value in found.items()]
