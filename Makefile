@@ -28,6 +28,7 @@ bench: $(BENCH_READY) java
 
 pictures: $(READY) java
 	$(BIN)/python .readme/terminal.py
+	$(BIN)/python tests/report/picture.py data/demo/warehouse/reports/2026-01-07.html .readme/report.png
 
 # A wheel, and an archive that runs it on a cluster: .readme/shipping.md. The same bytes every time.
 dist: $(READY)

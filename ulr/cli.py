@@ -36,6 +36,7 @@ STAGES = {
     "nightly": "all of it for one date: groups to promotion, unchanged stages skipped",
     "rerun": "train other methods or settings on past dates, from the daily groups alone",
     "compare": "train several methods on one log and print what each is worth",
+    "report": "make the page of a night or a comparison again, and show it",
     "config": "print the resolved settings",
     "doctor": "check Java, Spark, memory, disk, the warehouse and MLflow, and say what mends them",
 }

@@ -40,6 +40,11 @@ def load_settings(overlay: str | None, changes: Iterable[str] = ()) -> Settings:
         raise UserError(_one_line(error, given, str(base))) from None
 
 
+def default_settings() -> Settings:
+    """base.yaml alone."""
+    return Settings.model_validate(_read_yaml(conf_folder() / "base.yaml"))
+
+
 def _read_yaml(path: Traversable) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text())

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial, reduce
+from itertools import combinations
 from operator import add
 from typing import Any
 
@@ -54,7 +55,7 @@ def build_evaluation(
     partition: str = "",
     force: bool = False,
 ) -> EvaluationOutcome:
-    """Publish `metrics` of the models (name to LightGBM text; the first against the others)."""
+    """Publish `metrics` of the models (name to LightGBM text; each against those after it)."""
     by_query = evaluate.holdout == "query"
     if by_query and test_share == 0:
         raise UserError(NOBODY_LEFT_OUT)
@@ -122,7 +123,6 @@ def _plan(
     evaluate: Evaluate,
     sigmoid: float,
 ) -> EvaluationPlan:
-    first, *others = models
     return EvaluationPlan(
         *propensities,
         cuts=evaluate.precision_cuts,
@@ -130,7 +130,7 @@ def _plan(
         sigmoid=sigmoid,
         affine=evaluate.correction == "affine",
         segments=evaluate.segments,
-        against=[(first, other) for other in others],
+        against=list(combinations(models, 2)),
     )
 
 

@@ -84,6 +84,8 @@ def test_comparing_methods_ends_in_a_table_with_joint_above_naive(home, capsys):
     less = ["--set", "train.rounds=30", "--set", "compare.methods=[joint]"]
     assert ulr("propensities", "--date", "2026-01-02") == 0
     assert ulr("compare", "--date", "2026-01-01..2026-01-02", *less) == 0
+    page = (home / "data/warehouse/reports/compare-2026-01-01..2026-01-02.html").read_text()
+    assert "of the way from naive clicks to golden labels" in page
     lines = capsys.readouterr().out.splitlines()
     order = [m for line in lines for m in ("labels", "joint", "naive") if line.startswith(f"{m} ")]
     assert sorted(order) == ["joint", "labels", "naive"]

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from report.browser import find_chromium, take_picture
 
-WIDTH, HEIGHT = 1280, 1480
+WIDTH, HEIGHT = 1280, 1740
 
 
 def main(page: str, picture: str) -> int:

@@ -100,6 +100,35 @@ def test_without_features_the_night_says_what_is_missing_and_keeps_what_it_has(p
     found = json.loads((root / "bare" / "nights" / "2026-01-01.json").read_text())
     assert [s["status"] for s in found["stages"]][:3] == ["done", "done", "failed"]
     assert found["exit_code"] == 2
+    page = (root / "bare" / "reports" / "2026-01-01.html").read_text()
+    assert "The night failed in pairs" in page
+    assert "The stage pairs failed: no feature files at &#x27;nowhere&#x27;" in page
+    assert "The stage train did not run: the night ended in pairs." in page
+    assert "theta of all traffic with its 95% band" in page  # what was made is shown
+
+
+def test_a_night_ends_in_a_page_that_is_kept_twice_and_can_be_made_again(
+    place, capsys, monkeypatch
+):
+    root, flags = place
+    assert main(["nightly", *FIRST, *flags]) == 0
+    page = root / "warehouse" / "reports" / "2026-01-01.html"
+    assert f"report -> {page}" in capsys.readouterr().out
+    made = page.read_bytes()
+    assert b'class="missing"' not in made
+    assert "Crosses are the simulator's truth" in made.decode().replace("&#x27;", "'")
+    (artifact,) = [f for f in (root / "mlflow").rglob("report.html") if f.read_bytes() == made]
+    assert artifact.parent.name == "artifacts"
+    page.unlink()
+    assert main(["report", "2026-01-01", *flags]) == 0
+    assert page.read_bytes() == made
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
+    assert main(["report", "2026-01-01", "--open", *flags]) == 0
+    assert opened == [page.as_uri()]
+    assert main(["report", "2026-01-09", *flags]) == 2
+    assert "no report 2026-01-09" in (said := capsys.readouterr().err)
+    assert "there is 2026-01-01" in said
 
 
 def test_two_nights_at_once_are_refused(place, capsys):
@@ -136,6 +165,9 @@ def test_a_rerun_reads_no_log_leaves_the_warehouse_alone_and_does_only_what_is_m
     assert len(naive.split("(")) > 3
     after = tables(root / "warehouse")
     assert {name: after[name] for name in before} == before
+    page = (root / "warehouse" / "reports" / "rerun-other.html").read_text()
+    assert "The best of 2 methods is" in page
+    assert 'class="missing"' not in page
 
 
 def models(folder):

@@ -7,16 +7,19 @@ import argparse
 from rich.table import Table
 
 from ulr.commands.fitting import Trial
+from ulr.commands.reports import report_comparison
 from ulr.commands.trials import beside, compare_trials, send
 from ulr.dates import parse_dates
 from ulr.errors import UserError
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Estimate
+from ulr.report.facts import COMPARE
 from ulr.settings import Settings
 from ulr.terminal import Answer, show
 
 EXAMPLE = "ulr compare --date 2026-01-01..2026-01-03"
 
+METRIC = "ndcg_at_1"  # the one that decides
 ENDS = ("naive", "labels")  # the gap that methods are measured against
 SHOWN = {"ndcg_at_1": "NDCG@1", "ndcg_at_3": "@3", "ndcg_at_5": "@5", "ndcg_at_10": "@10",
          "map": "MAP"}  # fmt: skip
@@ -36,15 +39,17 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
     methods = list(dict.fromkeys([*settings.compare.methods, *ENDS]))
     folder = beside(settings, "compare")
     trials = [Trial(method, folder, own.with_method(method)) for method in methods]
-    compared = compare_trials("compare", trials, f"{dates[0]}..{dates[-1]}")
+    window = f"{dates[0]}..{dates[-1]}"
+    compared = compare_trials("compare", trials, window)
     results = {name: metric_values(compared.judged.totals, name) for name in compared.names}
-    if "ndcg_at_1" not in results[methods[0]]:
+    if METRIC not in results[methods[0]]:
         raise UserError(
             "no document of the test queries has a positive label; `compare` needs golden labels "
             "in the features, `ulr rerun` compares by clicks alone"
         )
     show(result_table(results))
-    send("compare", compared)
+    page = report_comparison(COMPARE, window, compared, settings, METRIC)
+    send("compare", compared, page)
     values = {name: {m: found[m].value for m in SHOWN} for name, found in results.items()}
     return Answer({"methods": values})
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from ulr.commands.night_stages import STAGES, Night
+from ulr.commands.reports import report_night
 from ulr.dates import parse_dates
 from ulr.lock import hold
 from ulr.night import Summary, run_night
@@ -43,12 +44,13 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
         steps("nightly", [*todo] * len(dates), "stages") as stepping,
     ):
         for date in dates:
-            night = Night(settings, date, args.force).steps(stepping)
-            summary = run_night(str(date), night, from_stage=args.from_stage)
+            night = Night(settings, date, args.force)
+            summary = run_night(str(date), night.steps(stepping), from_stage=args.from_stage)
             storage.write_json(summary.to_json(), FOLDER, f"{date}.json")
             summaries.append(summary)
             kept = f"{settings.warehouse.path}/{FOLDER}/{date}.json"
             say(f"nightly {date}: {summary.outcome} in {summary.seconds:.1f} s -> {kept}")
+            _report(night, summary)
             if summary.error is not None:
                 break
     last = summaries[-1]
@@ -58,6 +60,14 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
         show(nights_table(summaries, settings.promote.metric))
     found = [summary.to_json() for summary in summaries]
     return Answer(found[0] if len(dates) == 1 else {"nights": found}, last.error)
+
+
+def _report(night: Night, summary: Summary) -> None:
+    """The page of the night; where it cannot be made, what ended the night is still what counts."""
+    try:
+        report_night(night, summary)
+    except Exception as error:
+        summary.error = summary.error or error
 
 
 def summary_table(summary: Summary) -> Table:

@@ -12,10 +12,12 @@ import re
 from ulr.aside import PAIRS, Aside, check_name
 from ulr.commands import evaluate
 from ulr.commands.fitting import Trial
+from ulr.commands.reports import report_comparison
 from ulr.commands.trials import beside, compare_trials, comparison_table, send
 from ulr.config import load_settings
 from ulr.dates import parse_dates
 from ulr.errors import UserError
+from ulr.report.facts import RERUN
 from ulr.settings import Settings
 from ulr.terminal import Answer, say, show
 from ulr.weights import METHOD_NAMES
@@ -52,7 +54,8 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
     show(comparison_table(compared))
     where = trials[0].warehouse.storage.url
     say(f"{title}: {len(trials)} models on {len(compared.dates)} days -> {where}")
-    send(title, compared)
+    page = report_comparison(RERUN, args.name, compared, settings, settings.promote.metric)
+    send(title, compared, page)
     return Answer({
         "name": args.name, "path": where, "dates": [str(d) for d in compared.dates],
         "tables": [one.to_json() for one in compared.tables],

@@ -98,15 +98,17 @@ def _cell(found: Estimate, lead: Estimate | None) -> str:
     return f"{found.value:.4f} ({lead.value:+.4f}{clear})"
 
 
-def send(title: str, compared: Compared) -> None:
-    """One MLflow run with the table, and a child for every model; nothing is registered."""
+def send(title: str, compared: Compared, page: str) -> None:
+    """One MLflow run with the table and the page, and a child for every model; nothing is
+    registered."""
     first, totals = compared.trials[0], compared.judged.totals
     sent = [submission(t.warehouse, t.method, t.settings, totals, name=t.name)
             for t in compared.trials]  # fmt: skip
     window = f"{compared.dates[0]}..{compared.dates[-1]}"
     found = evaluate.found_of(compared.judged, compared.names)
     try:
-        registry_of(first.settings).send_comparison(f"{title} {window}", sent, found)
+        registry = registry_of(first.settings)
+        registry.attach_report(registry.send_comparison(f"{title} {window}", sent, found), page)
     except RegistryAway as away:
         raise RegistryAway(
             f"{away}; the models and their metrics are in {first.warehouse.storage.url}: run the "

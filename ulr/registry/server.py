@@ -148,6 +148,11 @@ class Registry:
             run_tags = [RunTag(key, value) for key, value in tags.items()]
             client.log_batch(who.run_id, metrics=listed, tags=run_tags)
 
+    def attach_report(self, run_id: str, page: str) -> None:
+        """Keep the report's page among the artifacts of a run, instead of an earlier one."""
+        with self._reaching():
+            self.client.log_text(run_id, page, "report.html")
+
     def model_text(self, uri: str) -> str:
         """LightGBM's text of a model by URI, such as models:/NAME@champion."""
         with self._reaching():

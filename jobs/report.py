@@ -1,0 +1,11 @@
+"""The report stage under spark-submit.
+
+spark-submit --master spark://HOST:7077 jobs/report.py --conf conf/cluster.yaml 2026-01-03
+"""
+
+import sys
+
+from ulr.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["report", *sys.argv[1:]]))

@@ -1,0 +1,62 @@
+"""The page at the end of a night or of a comparison."""
+
+from __future__ import annotations
+
+import contextlib
+
+from ulr.commands.night_stages import Night
+from ulr.commands.registry import registry_of
+from ulr.commands.trials import Compared
+from ulr.dates import held_out
+from ulr.errors import RegistryAway, UserError
+from ulr.night import Summary
+from ulr.report.facts import Facts, report_name
+from ulr.reporting import comparison_facts, keep_report, night_facts, page_place
+from ulr.run_tables import Model
+from ulr.settings import Settings
+from ulr.terminal import say
+from ulr.warehouse import Warehouse
+
+
+def report_night(night: Night, summary: Summary) -> None:
+    """Keep the page of a night that has just ended, well or not.
+
+    It is also an artifact of the training's MLflow run, if the night came to one. A registry that
+    is away costs the artifact, not the night: the page is in the warehouse.
+    """
+    window, trained, judged = [night.date], [night.date], ""
+    with contextlib.suppress(UserError):  # without any groups, or without a day to keep aside
+        window = sorted({*night.window(), night.date})
+        trained, judged = night.trained_on(), night.judged_by()
+    facts = night_facts(
+        night.warehouse, summary.to_json(), night.settings, methods=night.methods, window=window,
+        trained=trained, judged=judged,
+    )  # fmt: skip
+    page = _kept(night.warehouse, facts)
+    version = (facts.verdict or {}).get("version")
+    if version is not None:
+        registry = registry_of(night.settings)
+        try:
+            registry.attach_report(registry.version(version).run_id, page)
+        except RegistryAway as away:
+            say(f"report {facts.name}: not added to its MLflow run: {away}")
+
+
+def report_comparison(
+    kind: str, name: str, compared: Compared, settings: Settings, metric: str
+) -> str:
+    """Keep the page of a comparison; the page, for its MLflow run."""
+    warehouse = Warehouse(settings.warehouse.path)
+    models = [Model(t.name, t.method, t.warehouse) for t in compared.trials]
+    by_time = settings.evaluate.holdout == "time"
+    facts = comparison_facts(
+        kind, name, warehouse, models, settings, metric=metric, totals=compared.judged.totals,
+        window=compared.dates, trained=held_out(compared.dates, by_time)[0],
+    )  # fmt: skip
+    return _kept(warehouse, facts)
+
+
+def _kept(warehouse: Warehouse, facts: Facts) -> str:
+    page = keep_report(warehouse.storage, facts)
+    say(f"report -> {page_place(warehouse.storage, report_name(facts))}")
+    return page
