@@ -40,7 +40,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Span:
-    """A value with its interval. strong: the one to look at first; group: a heading before it."""
+    """A value with its interval. strong: the one to look at first."""
 
     name: str
     value: float
@@ -237,10 +237,6 @@ def _tone(value: float | None) -> str:
 def _cell_text(value: float | None) -> str:
     if not known(value):
         return "×"
-    return (
-        "1"
-        if value >= 0.995
-        else f"{value:.2f}".lstrip("0")
-        if value >= 0.00995
-        else f"{value:.3f}".lstrip("0")
-    )
+    if value >= 0.995:
+        return "1"
+    return f"{value:.{2 if value >= 0.00995 else 3}f}".lstrip("0")

@@ -50,6 +50,14 @@ def values(facts: Facts, subject: str, against: str | None = None) -> dict[str, 
     }
 
 
+def judges(facts: Facts) -> str:
+    """By which queries models were judged, as the settings say."""
+    return {
+        "time": "queries of days that no model was trained on",
+        "none": "queries, also of those that the models were trained on",
+    }.get(facts.settings.get("evaluate.holdout", ""), "queries that no model was trained on")
+
+
 def lead(facts: Facts, ours: str, rival: str, metric: str) -> Row | None:
     """Ours minus theirs, whichever way round it was stored."""
     found = values(facts, ours, rival).get(metric)

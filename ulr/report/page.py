@@ -15,6 +15,7 @@ from ulr.report.sections import (
     data,
     diagnostics,
     examination,
+    field,
     learning,
     positions,
     setup,
@@ -34,14 +35,14 @@ SECTIONS: list[Section] = [
     ("data", "The data", data.render),
     ("setup", "Settings and versions", setup.render),
 ]
-_COMPARED = {"contest": "The methods compared"}
+_COMPARED = ("contest", "The methods compared", field.render)
 _TITLES = {NIGHT: "Night of {}", RERUN: "Re-run {}", COMPARE: "Comparison over {}"}
 
 
 def page(facts: Facts) -> str:
     """The whole document."""
     title = _TITLES[facts.kind].format(facts.name)
-    sections = [(key, _name(facts, key, name), body) for key, name, body in SECTIONS]
+    sections = SECTIONS if facts.kind == NIGHT else [_COMPARED, *SECTIONS[1:]]
     content = [_section(facts, n, *one) for n, one in enumerate(sections, 1)]
     links = [node("li", node("a", name, href=f"#{key}")) for key, name, _ in sections]
     body = node(
@@ -55,10 +56,6 @@ def page(facts: Facts) -> str:
         node("script", Html(_asset("page.js"))),
     )  # fmt: skip
     return f"<!doctype html>\n{node('html', _head(title), body, lang='en')}\n"
-
-
-def _name(facts: Facts, key: str, name: str) -> str:
-    return name if facts.kind == NIGHT else _COMPARED.get(key, name)
 
 
 def _eyebrow(facts: Facts, title: str) -> str:
