@@ -7,6 +7,7 @@ import re
 import subprocess
 from fnmatch import fnmatch
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import as_processes
 import pytest
@@ -82,6 +83,13 @@ def test_a_service_waits_until_what_it_needs_is_healthy(services):
     assert order.index("postgres") < order.index("mlflow")
     assert order.index("spark-master") < order.index("spark-worker-1")
     assert "job" not in order
+
+
+def test_the_registry_lets_the_job_in_by_the_name_it_is_called(services):
+    address = urlsplit(services["job"]["environment"]["MLFLOW_TRACKING_URI"]).netloc
+    allowed = services["mlflow"]["environment"]["MLFLOW_SERVER_ALLOWED_HOSTS"].split(",")
+    assert address in allowed
+    assert "*" not in allowed
 
 
 def test_models_and_tables_outlive_their_containers(services, text):

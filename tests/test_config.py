@@ -1,5 +1,11 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -71,3 +77,19 @@ def test_printed_settings_can_be_used_as_an_overlay(tmp_path):
     overlay = tmp_path / "printed.yaml"
     overlay.write_text(yaml.safe_dump(settings.model_dump(mode="json")))
     assert load_settings(str(overlay)) == settings
+
+
+def test_the_settings_are_found_in_a_zip_of_the_package(tmp_path):
+    root = Path(__file__).parent.parent
+    with zipfile.ZipFile(tmp_path / "ulr.zip", "w") as archive:
+        for path in (root / "ulr").glob("*.py"):
+            archive.write(path, f"ulr/{path.name}")
+        for path in (root / "conf").glob("*.yaml"):
+            archive.write(path, f"ulr/conf/{path.name}")
+    program = "from ulr.config import load_settings as load; print(load(None).train.rounds)"
+    env = os.environ | {"PYTHONPATH": str(tmp_path / "ulr.zip")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, cwd=tmp_path, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert int(done.stdout) == load_settings(None).train.rounds
