@@ -103,7 +103,7 @@ def _curve(curve: Curve, x: Scale, y: Scale) -> list[Html]:
                   for run in _runs(curve)]  # fmt: skip
     draw = cross if curve.kind == "truth" else dot
     if curve.marks:
-        parts += [draw(x(a), y(b), f"mark {curve.kind}")
+        parts += [draw(x(a), y(b), f"mark {curve.kind}", f"{curve.name} {a}: {b:.4g}")
                   for a, b in zip(curve.x, curve.y, strict=True) if known(b)]  # fmt: skip
     return parts
 
@@ -163,7 +163,7 @@ def _span(one: Span, x: Scale, middle: float, frame: Frame) -> list[Html]:
     parts = []
     if known(one.lower) and known(one.upper):
         parts.append(line(x(one.lower), middle, x(one.upper), middle, f"reach {kind}"))
-    parts.append(dot(x(one.value), middle, f"mark {kind}", 4))
+    parts.append(dot(x(one.value), middle, f"mark {kind}", f"{one.name} {one.text}", radius=4))
     if frame.narrow:
         return [*parts, words(0, middle - 12, one.name, f"name {kind}"),
                 words(frame.width, middle - 12, one.text, f"value {kind}", "end")]  # fmt: skip
@@ -185,7 +185,7 @@ def bars_chart(
         kind = "strong" if strong else "plain"
         reach = max(x(value) - left, 1.5)
         parts += [words(left - 10, top + 14, name, f"name {kind}", "end"),
-                  box(left, top + 3, reach, row - 11, f"bar {kind}"),
+                  box(left, top + 3, reach, row - 11, f"{name}: {shown}", class_=f"bar {kind}"),
                   words(left + reach + 7, top + 14, shown, f"value {kind}")]  # fmt: skip
     return drawing(width, row * len(bars) + 6, alternative, *parts)
 
@@ -198,7 +198,10 @@ def pairs_map(
     alternative: str,
     below: str = "",
 ) -> Html:
-    """A square of (row, column) -> (value in 0..1, kind): measured, filled, refused, truth, own."""
+    """A square of (row, column) -> (value in 0..1, kind).
+
+    kind: measured, filled or refused; theta on the diagonal; truth.
+    """
     left, top = 24, 24
     cell = min((width - left - 2) / size, 52)
     room = cell >= 27
@@ -211,8 +214,9 @@ def pairs_map(
                       words(across, top - 8, str(n), "tick", "middle")]  # fmt: skip
     for (k, v), (value, kind) in sorted(cells.items()):
         x, y = left + cell * (v - 1), top + cell * (k - 1)
-        parts.append(box(x + 0.75, y + 0.75, cell - 1.5, cell - 1.5, f"cell {kind}",
-                         fill_opacity=_shade(value), rx=2))  # fmt: skip
+        told = f"({k}, {v}) {kind}: {value:.4f}" if known(value) else f"({k}, {v}) {kind}"
+        parts.append(box(x + 0.75, y + 0.75, cell - 1.5, cell - 1.5, told, rx=2,
+                         class_=f"cell {kind}", fill_opacity=_shade(value)))  # fmt: skip
         if room:
             parts.append(
                 words(x + cell / 2, y + cell / 2 + 4, _cell_text(value), _tone(value), "middle")

@@ -43,9 +43,9 @@ class Frame:
 
 def drawing(width: float, height: float, alternative: str, *parts: Html) -> Html:
     """The drawing, with the words for those who do not see it."""
-    box = f"0 0 {_n(width)} {_n(height)}"
+    view = f"0 0 {_n(width)} {_n(height)}"
     return node(
-        "svg", node("title", alternative), *parts, viewBox=box, width=_n(width), height=_n(height),
+        "svg", *parts, viewBox=view, width=_n(width), height=_n(height),
         role="img", aria_label=alternative,
     )  # fmt: skip
 
@@ -72,20 +72,24 @@ def path(points: list[tuple[float, float]], class_: str, *, closed: bool = False
     return node("path", d=steps + (" Z" if closed else ""), class_=class_)
 
 
-def dot(x: float, y: float, class_: str, radius: float = 3.2) -> Html:
-    """A round mark."""
-    return node("circle", cx=_n(x), cy=_n(y), r=_n(radius), class_=class_)
+def dot(x: float, y: float, class_: str, told: str, *, radius: float = 3.2) -> Html:
+    """A round mark; `told` is what it says when pointed at."""
+    return node("circle", node("title", told), cx=_n(x), cy=_n(y), r=_n(radius), class_=class_)
 
 
-def cross(x: float, y: float, class_: str, reach: float = 3.6) -> Html:
+def cross(x: float, y: float, class_: str, told: str, *, reach: float = 3.6) -> Html:
     """A mark for what is known from elsewhere."""
     a, b, c, d = (_n(v) for v in (x - reach, y - reach, x + reach, y + reach))
-    return node("path", d=f"M{a} {b} L{c} {d} M{a} {d} L{c} {b}", class_=class_)
+    steps = f"M{a} {b} L{c} {d} M{a} {d} L{c} {b}"
+    return node("path", node("title", told), d=steps, class_=class_)
 
 
-def box(x: float, y: float, width: float, height: float, class_: str, **more: str | float) -> Html:
+def box(
+    x: float, y: float, width: float, height: float, told: str, **more: str | float | None
+) -> Html:
     """A rectangle."""
-    return node("rect", x=_n(x), y=_n(y), width=_n(width), height=_n(height), class_=class_, **more)
+    place = {"x": _n(x), "y": _n(y), "width": _n(width), "height": _n(height)}
+    return node("rect", node("title", told), **place, **more)
 
 
 def axes(

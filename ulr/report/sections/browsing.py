@@ -54,7 +54,7 @@ def _map(facts: Facts, own: list[Row], segment: str | None) -> Html:
     size = max(r["l"] for r in own)
     cells = {(r["k"], r["l"]): (r["psi"], r["source"]) for r in own}
     theta = {r["position"]: r["theta"] for r in facts.curve if r["segment"] == segment}
-    cells |= {(k, k): (value, "own") for k, value in theta.items() if k <= size}
+    cells |= {(k, k): (value, "theta") for k, value in theta.items() if k <= size}
     truth = true_psi(facts, segment)
     cells |= {(v, k): (psi, "truth") for (k, v), psi in truth.items() if k < v <= size}
     sources = Counter(r["source"] for r in own)
