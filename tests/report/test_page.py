@@ -208,6 +208,36 @@ def test_the_map_tells_measured_from_filled_and_shows_the_truth_below_the_diagon
     assert kinds.count("theta") == 10
 
 
+def test_a_page_of_very_much_stays_small_and_says_what_it_leaves_out():
+    facts, deep = night(), range(1, 51)
+    segments = [None, *(f"segment {n}" for n in range(12))]
+    pair, point, check = facts.joint[0], facts.curve[0], facts.diagnostics[1]
+    one = facts.trainings["joint"]
+    large = replace(
+        facts,
+        joint=[pair | {"segment": s, "k": k, "l": v, "note": "from independent; too few co-clicks"}
+               for s in segments for k in deep for v in range(k + 1, 51)],
+        curve=[point | {"segment": s, "position": k, "theta": 1 / k}
+               for s in segments for k in deep],
+        diagnostics=[check | {"segment": s, "subject": f"{n}"}
+                     for s in segments for n in range(900)],
+        truth=[{"segment": s, "k": k, "l": v, "psi": 1 / v}
+               for s in segments for k in deep for v in range(k, 51)],
+        trainings={f"joint@{n}": one for n in range(30)},
+        weights={f"joint@{n}": facts.weights["joint"] for n in range(30)},
+        days=[facts.days[0]] * 400,
+    )  # fmt: skip
+    text = page(large)
+    assert len(text.encode()) < 2_000_000
+    outline = Outline(text)
+    assert not [e for e in outline.all if e.get("class") == "missing"]
+    told = " ".join(e["text"] for e in outline.find("p") if e.get("class") == "soft")
+    for words in ("10 more segments are in", "7 more segments are in",
+                  "pairs are below position 20", f"{13 * 900 - 300:,} more findings",
+                  "18 more trainings"):  # fmt: skip
+        assert words in told
+
+
 def test_facts_of_a_later_version_are_read_without_what_is_new():
     content = night().to_json() | {"added_later": 1}
     assert read_facts(content) == night()

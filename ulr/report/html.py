@@ -87,6 +87,11 @@ def _cell(cell: Cell, right: bool) -> Html:
     return node("td", cell, class_=side or ("short" if short else None))
 
 
+def left_out(number: int, what: str, where: str) -> Html | None:
+    """That a page has its limits, and where the rest is."""
+    return paragraph(f"{number:,} more {what} in {where}.", class_="soft") if number > 0 else None
+
+
 def folded(summary: str, *children: Child) -> Html:
     """Content behind one line."""
     return node("details", node("summary", summary), *children)

@@ -6,11 +6,11 @@ from collections import Counter
 
 from ulr.report.charts import bars_chart, pairs_map
 from ulr.report.facts import Facts, Row, part, segment_name, segments_of
-from ulr.report.html import Cell, Html, figure, join, node, paragraph, table
+from ulr.report.html import Cell, Html, figure, join, left_out, node, paragraph, table
 from ulr.report.numbers import count, fixed, interval, known
 from ulr.report.svg import twice
 
-DRAWN = 4
+DRAWN, DEEP = 3, 20  # maps, all traffic among them; positions in a map and in its table
 MEANING = {
     "independent": "positions are examined independently of each other",
     "continuous": "users read down from the top and stop somewhere",
@@ -22,11 +22,16 @@ def render(facts: Facts) -> Html:
     """A map of all pairs for every segment, and how the models of browsing fared."""
     rows = part(facts, "joint", "table of pairs")
     parts = [paragraph(_intro(rows))]
-    for segment in segments_of(rows)[: DRAWN + 1]:
-        own = [r for r in rows if r["segment"] == segment]
+    segments = segments_of(rows)
+    for segment in segments[:DRAWN]:
+        own = [r for r in rows if r["segment"] == segment and r["l"] <= DEEP]
         if own:
             heading = node("h3", f"Segment {segment}") if segment is not None else None
             parts += [heading, _map(facts, own, segment)]
+    where = "the table `joint_propensities`"
+    deeper = sum(row["l"] > DEEP for row in rows)
+    parts += [left_out(deeper, f"pairs are below position {DEEP},", where),
+              left_out(len(segments) - DRAWN, "segments are", where)]  # fmt: skip
     return join(*parts, node("h3", "Browsing models compared"), _models(facts, rows))
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ulr.report.advice import CHECKS, UNKNOWN
 from ulr.report.facts import Facts, Row, part, segment_name
-from ulr.report.html import Cell, Html, Number, folded, join, node, paragraph, table
+from ulr.report.html import Cell, Html, Number, folded, join, left_out, node, paragraph, table
 from ulr.report.numbers import DASH, known, p_value, p_words
 
 ORDER = ("refused", "warning", "ok")
 STATES = {"refused": "✕ refused", "warning": "! warning", "ok": "✓ fine"}
 SHOWN = 3  # findings told in full for a check
+LISTED = 300  # in the table
 
 
 def render(facts: Facts) -> Html:
@@ -28,8 +29,13 @@ def render(facts: Facts) -> Html:
     return join(
         paragraph(intro),
         node("ul", *(_check(name, found) for name, found in ordered), class_="checks"),
-        folded("Every finding", _table(rows)),
-    )
+        folded("Every finding", _table(sorted(rows, key=_rank)[:LISTED]),
+               left_out(len(rows) - LISTED, "findings are", "the table `diagnostics`")),
+    )  # fmt: skip
+
+
+def _rank(row: Row) -> int:
+    return ORDER.index(row["verdict"])
 
 
 def _worst(rows: list[Row]) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ulr.report.charts import Curve, curves_chart
 from ulr.report.facts import Facts, Row, part, segment_name, segments_of
-from ulr.report.html import Cell, Html, figure, join, node, paragraph, table
+from ulr.report.html import Cell, Html, figure, join, left_out, node, paragraph, table
 from ulr.report.numbers import count, fixed, interval, known
 from ulr.report.svg import twice
 
-DRAWN = 6  # segments with a figure of their own; the table has them all
+DRAWN = 6  # figures, all traffic among them
 
 
 def render(facts: Facts) -> Html:
@@ -23,11 +23,12 @@ def render(facts: Facts) -> Html:
         + (f"{len(refused)} of {len(rows)} values were refused, the table says why."
            if refused else "every position has a value.")
     )  # fmt: skip
-    figures = []
-    for segment in segments_of(rows)[: DRAWN + 1]:
+    figures, segments = [], segments_of(rows)
+    for segment in segments[:DRAWN]:
         heading = node("h3", f"Segment {segment}") if segment is not None else None
         figures += [heading, _figure(facts, rows, segment)]
-    return join(intro, *figures)
+    more = left_out(len(segments) - DRAWN, "segments are", "the table `propensities`")
+    return join(intro, *figures, more)
 
 
 def true_theta(facts: Facts, segment: str | None) -> dict[int, float]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ulr.report.charts import Curve, curves_chart
 from ulr.report.facts import Facts, Row, part
-from ulr.report.html import Cell, Html, figure, join, node, paragraph, table
+from ulr.report.html import Cell, Html, figure, join, left_out, node, paragraph, table
 from ulr.report.numbers import count, fixed, significant
 from ulr.report.svg import twice
 
-POINTS = 240  # more than a screen can show apart
+POINTS, ROWS = 240, 60  # of a curve, and of the table behind it; more cannot be told apart
+DRAWN = 12  # methods
 NAMES = {"pair_loss": "pairwise loss on queries kept aside"}
 
 
@@ -16,7 +17,8 @@ def render(facts: Facts) -> Html:
     """A curve per method; each has its own scale, for each method's loss has its own weights."""
     found = part(facts, "trainings", "training")
     several = len(found) > 1
-    parts = [_method(name, record, several) for name, record in found.items()]
+    parts = [_method(name, record, several) for name, record in list(found.items())[:DRAWN]]
+    parts.append(left_out(len(found) - DRAWN, "trainings are", "the folders of `models`"))
     learned = [name for name, record in found.items() if record.get("t_plus")]
     if not learned:
         parts.append(paragraph("t+ and t- are learned only by the method t+/t-.", class_="soft"))
@@ -45,7 +47,7 @@ def _method(name: str, record: Row, named: bool) -> Html:
 
 
 def _history(name: str, metric: str, history: list[float], best: int | None) -> Html:
-    kept = _thinned(len(history))
+    kept, listed = (_thinned(len(history), most) for most in (POINTS, ROWS))
     rounds = [n + 1 for n in kept]
     curve = Curve("", rounds, [history[n] for n in kept], "strong", marks=False)
     mark = (best, f"kept: {best}") if best else None
@@ -55,18 +57,18 @@ def _history(name: str, metric: str, history: list[float], best: int | None) -> 
     draw = twice(lambda width: curves_chart(
         width, [curve], x_name="round", y_name=NAMES.get(metric, metric), alternative=alternative,
         height=240, mark=mark))  # fmt: skip
-    rows: list[list[Cell]] = [[count(n + 1), significant(history[n], 6)] for n in kept]
+    rows: list[list[Cell]] = [[count(n + 1), significant(history[n], 6)] for n in listed]
     caption = "Validation after every round; trees after the best round are not in the model."
-    if len(kept) < len(history):
-        caption += f" The table shows {len(kept)} of {len(history)} rounds."
+    if len(listed) < len(history):
+        caption += f" The table shows {len(listed)} of {len(history)} rounds."
     return figure(draw, caption, table(["round", metric], rows, f"Validation of {name}"))
 
 
-def _thinned(size: int) -> list[int]:
+def _thinned(size: int, most: int) -> list[int]:
     """At most so many indices, evenly, both ends among them."""
-    if size <= POINTS:
+    if size <= most:
         return list(range(size))
-    return sorted({round(n * (size - 1) / (POINTS - 1)) for n in range(POINTS)})
+    return sorted({round(n * (size - 1) / (most - 1)) for n in range(most)})
 
 
 def _biases(name: str, record: Row) -> Html:
