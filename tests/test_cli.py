@@ -84,12 +84,12 @@ def test_a_mistake_is_one_json_document_too(capsys):
 
 def test_what_nobody_expected_is_one_line_and_its_stack_trace_is_in_the_log(capsys, monkeypatch):
     def broken(args, settings):
-        raise ZeroDivisionError("by nothing")
+        raise ZeroDivisionError("thrown from the worker:\nTraceback\nTypeError: by nothing")
 
     monkeypatch.setattr("ulr.commands.config.run", broken)
     code, _, err = run(capsys, "config")
     assert code == 1
-    assert err.startswith("ulr: unexpected ZeroDivisionError: by nothing; try `ulr doctor`")
+    assert err.startswith("ulr: unexpected ZeroDivisionError: TypeError: by nothing; try `ulr ")
     log = Path(err.rstrip("\n").rpartition(" ")[2])
     assert "in broken" in log.read_text()
     log.unlink()

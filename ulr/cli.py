@@ -103,8 +103,8 @@ def _run(module: ModuleType, args: argparse.Namespace, log: Path | None) -> int:
 def _unexpected(error: Exception, log: Path) -> str:
     """Nobody's mistake but ours: the stack trace goes to the log."""
     traceback.print_exception(error)
-    first = str(error).partition("\n")[0][:300]
-    return f"unexpected {type(error).__name__}: {first}; try `ulr doctor`, and see {log}"
+    reason = import_module("ulr.training.failures").reason_of(str(error))  # Spark's are long
+    return f"unexpected {type(error).__name__}: {reason}; try `ulr doctor`, and see {log}"
 
 
 def interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
