@@ -16,6 +16,7 @@ from ulr import __version__
 from ulr.config import default_settings
 from ulr.errors import UserError
 from ulr.evaluation.totals import Totals
+from ulr.examination import WAREHOUSE
 from ulr.quarantine import examples_of
 from ulr.report.facts import NIGHT, Facts, Row, read_facts, report_name
 from ulr.report.masking import masked
@@ -132,6 +133,9 @@ def comparison_facts(
 ) -> Facts:
     """Models side by side. warehouse: the one whose log it was; settings: those of the first."""
     found, missing = propensity_parts(models[0].warehouse, window)
+    if settings.pairs.propensities != WAREHOUSE:
+        given = "Examination was not estimated: `pairs.propensities` names a file that gives it."
+        found, missing = {}, dict.fromkeys(PARTS["propensities"], given)
     return Facts(
         kind=kind,
         name=name,

@@ -153,6 +153,8 @@ def test_a_comparison_names_the_best_and_what_is_too_close():
     assert "The best of 3 methods is joint: NDCG@1 0.8075" in page(facts)  # 0.85 less one twentieth
     # from naive, three twentieths below, joint is two thirds of the way to labels
     assert "67% of the way from naive clicks to golden labels" in page(facts)
+    turned = [m | {"value": 0.1} if m["subject"] == "labels" else m for m in facts.metrics]
+    assert "of the way" not in page(replace(facts, metrics=turned))  # labels are no upper end
     lead = [m | {"p_value": 0.4} if m["against"] == "t+/t-" else m for m in facts.metrics]
     assert "too close to call" in page(replace(facts, metrics=lead))
 

@@ -76,7 +76,7 @@ def part(facts: Facts, name: str, what: str) -> Any:
     """A part of the facts, or Missing with the reason that is known."""
     found = getattr(facts, name)
     if not found:
-        raise Missing(facts.missing.get(name) or f"No {what} is stored for this run.")
+        raise Missing(facts.missing.get(name) or f"This run has no {what}.")
     return found
 
 

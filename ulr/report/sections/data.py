@@ -20,7 +20,7 @@ LEFT_OUT = {
 
 def render(facts: Facts) -> Html:
     """Totals of the window, a row for every day, and the quarantine."""
-    days = part(facts, "days", "day of groups")
+    days = part(facts, "days", "days of groups")
     total: Counter[str] = Counter()
     for day in days:
         total.update({k: v for k, v in day.items() if k != "date"})

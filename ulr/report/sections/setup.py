@@ -8,7 +8,7 @@ from ulr.report.html import Cell, Html, folded, join, node, paragraph, table
 
 def render(facts: Facts) -> Html:
     """What differs from the defaults in sight, everything behind a line."""
-    settings = part(facts, "settings", "setting")
+    settings = part(facts, "settings", "settings")
     changed = [name for name in facts.changed if name in settings]
     rows = _rows({name: settings[name] for name in changed})
     told = (

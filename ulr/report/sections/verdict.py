@@ -74,12 +74,12 @@ def best_method(facts: Facts) -> str | None:
 
 
 def gap_closed(facts: Facts, method: str, metric: str) -> float | None:
-    """The method's share of the way from naive to golden labels."""
+    """The method's share of the way from naive to golden labels; None where labels do not lead."""
     rows = [values(facts, name).get(metric) for name in (NAIVE, LABELS, method)]
-    if not all(rows) or rows[1]["value"] == rows[0]["value"]:
+    if not all(rows):
         return None
-    low, high, own = (row["value"] for row in rows)
-    return (own - low) / (high - low)
+    low, high, own = (row["value"] * (-1 if lower_is_better(metric) else 1) for row in rows)
+    return (own - low) / (high - low) if high > low else None
 
 
 def _comparison_sentence(facts: Facts) -> str:
@@ -91,7 +91,7 @@ def _comparison_sentence(facts: Facts) -> str:
     rivals = [n for n in subjects(facts) if n not in (LABELS, LOGGING)]
     told = f"The best of {len(rivals)} methods is {best}: " if len(rivals) > 1 else f"{best}: "
     told += f"{metric_name(facts.metric)} {fixed(row['value']).text}"
-    if closed is not None and best != NAIVE:
+    if closed is not None and closed > 0:
         told += f", {share(closed, 0).text} of the way from naive clicks to golden labels"
     return told + "."
 
