@@ -152,22 +152,20 @@ def reciprocal_rank(scores, labels, max_label):
     return total
 
 
-def co_click_log_likelihood(sessions, theta, psi, v):
-    """Log likelihood of every pair's co-clicks, negative binomial by its product; v = 0: Poisson.
-
-    sessions: click vectors of one group. Terms without v are left out.
-    """
-    found = 0.0
+def co_click_sums(sessions, theta, psi):
+    """Pairs that tell of the spread of co-clicks, their squared deviations over what chance gives,
+    and what a spread of 1 would add. sessions: click vectors of one group."""
+    n, found = len(sessions), [0.0, 0.0, 0.0]
     for i in range(len(theta)):
         for j in range(i + 1, len(theta)):
             c_i, c_j = sum(s[i] for s in sessions), sum(s[j] for s in sessions)
-            c_ij = sum(s[i] and s[j] for s in sessions)
-            if not c_i or not c_j:
+            c_ij, c = sum(s[i] and s[j] for s in sessions), min(c_i, c_j)
+            if c < 2:
                 continue
-            m = psi[i][j] * c_i * c_j / (psi[i][j] + (len(sessions) - 1) * theta[i] * theta[j])
-            if v == 0:
-                found -= m
-                continue
-            found += sum(math.log(1 + v * k) for k in range(c_ij))
-            found -= (c_ij + 1 / v) * math.log(1 + v * m)
+            m = psi[i][j] * c_i * c_j / (psi[i][j] + (n - 1) * theta[i] * theta[j])
+            chance = m * (1 - m / c) * (n - c) / (n - 1)
+            if chance > 1e-9 * m:
+                found[0] += 1
+                found[1] += (c_ij - m) ** 2 / chance
+                found[2] += m**2 * (1 - 1 / c) / chance
     return found

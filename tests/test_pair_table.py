@@ -179,8 +179,8 @@ def test_a_segment_uses_its_own_propensities():
 def test_labels_need_no_clicks():
     table, _ = table_of("labels")
     got = preferences(table)
-    assert got["b", "y", "z"] == pytest.approx(2 * (3 - 1) / 3)  # gains 2^y - 1, twice: two lists
-    assert got["b", "z", "x"] == pytest.approx(2 * (1 - 0) / 3)
+    assert got["b", "y", "z"] == pytest.approx(2 * (3 - 1) / 15)  # gains 2^y - 1, twice: two lists
+    assert got["b", "z", "x"] == pytest.approx(2 * (1 - 0) / 15)
     assert table.num_rows == 2
 
 

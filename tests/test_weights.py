@@ -92,7 +92,7 @@ def test_labels_prefer_the_higher_known_grade():
     pairs = weigh_labels(groups, np.array([1, 2, -1, 0, 0], np.int32))
     assert pairs.offsets.tolist() == [0, 1, 1]
     assert pairs.u_ij[0] == 0
-    assert pairs.u_ji[0] == pytest.approx((3 - 1) / 3)  # gains 2^y - 1, over the largest
+    assert pairs.u_ji[0] == pytest.approx((3 - 1) / 15)  # gains 2^y - 1, over that of a 4
 
 
 @pytest.mark.parametrize("k", range(K))
@@ -172,6 +172,18 @@ def test_smoothed_co_clicks_are_a_posterior_mean():
     plain, _ = weigh([(K, patterns)], "joint")
     np.testing.assert_allclose(got - got.T, dense(plain, 0, K) - dense(plain, 0, K).T, atol=1e-5)
     np.testing.assert_allclose(smoothed_joint(patterns, GIVEN, np.inf), dense(plain, 0, K))
+
+
+def test_one_session_is_expected_to_be_what_it_was_whatever_it_weighs():
+    """Both were clicked, in one session: their co-clicks could be no other."""
+    table = weight_table("joint", GIVEN)[None]
+    found = [
+        weigh_histograms(
+            histograms([(K, {(1, 1, 0, 0, 0, 0): 1})]), np.zeros(1), table, table,
+            session="idcg", psi=PSI[None], co_click_variance=v,
+        )[0] for v in (0.0, np.inf)
+    ]  # fmt: skip
+    np.testing.assert_allclose(found[0].u_ij, found[1].u_ij, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -1,34 +1,31 @@
-"""The prior on co-clicks, chosen from the log: a few sums, which add up over partitions."""
+"""The prior on co-clicks, estimated from the log: three sums, which add up over partitions."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ulr.kernels.co_clicks import co_click_evidence
+from ulr.kernels.co_clicks import PAIRS, REACH, SPREAD, co_click_spread
 from ulr.kernels.pair_counts import clicked_places
 from ulr.pair_counts import Histograms
 
-# Powers of two: the likelihood is flat around its top, and a choice among few is the same for any
-# order of the sums.
-VARIANCES = 2.0 ** np.arange(-10, 5)
 
-
-def co_click_gains(groups: Histograms, table_of: np.ndarray, psi: np.ndarray) -> np.ndarray:
-    """What each of VARIANCES gains in log likelihood over 0.
-
-    psi: segments x K x K; table_of: which of them a group has.
-    """
-    gains = np.zeros(VARIANCES.size)
+def co_click_sums(groups: Histograms, table_of: np.ndarray, psi: np.ndarray) -> np.ndarray:
+    """What is needed of some groups. psi: segments x K x K; table_of: which of them each has."""
+    sums = np.zeros(3)
     clicked = np.zeros(int(groups.group_docs[-1]), np.bool_)
     clicked_places(groups.group_docs, groups.word_offsets, groups.words, clicked)
-    co_click_evidence(
+    co_click_spread(
         groups.group_docs, groups.word_offsets, groups.words, groups.count_offsets,
-        groups.counts, table_of, psi, clicked, VARIANCES, gains,
+        groups.counts, table_of, psi, clicked, sums,
     )  # fmt: skip
-    return gains
+    return sums
 
 
-def best_variance(gains: np.ndarray) -> float:
-    """The likeliest; 0, independent relevance, where nothing is likelier than that."""
-    best = int(np.argmax(gains))
-    return float(VARIANCES[best]) if gains[best] > 0 else 0.0
+def prior_variance(sums: np.ndarray) -> float:
+    """v of all the groups whose sums were added up; 0, independent relevance, if nothing tells.
+
+    Two digits: the last bits of a sum depend on how the groups are split, and no more is known.
+    """
+    if sums[REACH] <= 0:
+        return 0.0
+    return float(f"{max(0.0, (sums[SPREAD] - sums[PAIRS]) / sums[REACH]):.2g}")

@@ -64,7 +64,10 @@ def build_evaluation(
     found = find_features(features)
     check_order(features, found[0].path, models)
     plan = _plan(models, propensities, evaluate, sigmoid)
-    settings = evaluate.model_dump() | {"test_share": test_share if by_query else 0.0}
+    settings = evaluate.model_dump() | {
+        "test_share": test_share if by_query else 0.0,
+        "sigmoid": sigmoid,
+    }
     inputs = {
         "groups": {day: warehouse.current("groups", day).fingerprint for day in days},
         "features": [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in found],

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from ulr.pairing import partition_name
 from ulr.settings import Train
-from ulr.storage import Storage
+from ulr.storage import Storage, fingerprint
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed import Fleet, Training, train_on_spark
 from ulr.training.from_tables import TrainPlan, record_of
@@ -94,6 +94,8 @@ def _request(
     partition = partition_name(plan.method)
     warehouse.files("pairs", partition)  # says what is missing
     inputs = {"pairs": warehouse.current("pairs", partition).fingerprint}
+    if plan.theta is not None:  # pairs of raw counts do not depend on it
+        inputs["theta"] = fingerprint(plan.theta.tolist())
     made = {"train": train.model_dump(), "lightgbm": dict(plan.lightgbm)}
     return inputs, made, identity_of(inputs=inputs, settings=_that_matter(made))
 

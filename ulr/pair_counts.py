@@ -95,11 +95,10 @@ def weigh_histograms(
 
 def weigh_labels(groups: Histograms, labels: np.ndarray) -> WeightedPairs:
     """Pairs by golden labels, one per shown document, -1 where unknown. Their weight is the
-    difference of gains 2^y - 1, over the largest: what the NDCG of the labels would lose."""
+    difference of gains 2^y - 1, in units of a label 4's: what the NDCG of the labels would lose."""
     offsets = np.zeros(groups.group_docs.size, np.int64)
     none = _empty_pairs(np.zeros(1, np.int64))
-    gains = 2.0 ** np.arange(int(labels.max(initial=0)) + 1) - 1
-    gains /= max(gains[-1], 1.0)
+    gains = (2.0 ** np.arange(int(labels.max(initial=0)) + 1) - 1) / (2.0**4 - 1)
     label_pairs(groups.group_docs, labels, gains, offsets, none.i, none.j, none.u_ij, none.u_ji)
     pairs = _empty_pairs(offsets)
     label_pairs(groups.group_docs, labels, gains, offsets, pairs.i, pairs.j, pairs.u_ij, pairs.u_ji)

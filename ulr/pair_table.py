@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.arrow import lists
-from ulr.co_clicks import best_variance, co_click_gains
+from ulr.co_clicks import co_click_sums, prior_variance
 from ulr.errors import DataRefused, UserError
 from ulr.histograms import cut_lists
 from ulr.pair_arrays import PairArrays
@@ -72,7 +72,7 @@ def make_recipe(
     """Turn propensities into weight tables; a segment without its own uses the pooled ones.
 
     co_click_variance concerns `joint` alone: how far the relevance of two documents may be from
-    independent, before their co-clicks have shown it; None: what makes those of the log likeliest.
+    independent, before their co-clicks have shown it; None: what the log's co-clicks tell.
     """
     for name, value, allowed in (
         ("grouping", grouping, tuple(GROUPINGS)),
@@ -96,7 +96,7 @@ def make_recipe(
         grouping=grouping,
         session_weight=session_weight,
         missing_features=missing_features,
-        psi=np.stack([p.psi for p in every]) if method == "joint" else None,
+        psi=np.stack([np.maximum(p.psi, tiny) for p in every]) if method == "joint" else None,
         co_click_variance=co_click_variance,
     )
 
@@ -159,7 +159,7 @@ def _weigh(
     table_of = shown.tables_of(recipe.segments)
     variance = recipe.co_click_variance
     if recipe.psi is not None and variance is None:
-        variance = best_variance(co_click_gains(shown.histograms, table_of, recipe.psi))
+        variance = prior_variance(co_click_sums(shown.histograms, table_of, recipe.psi))
     return weigh_histograms(
         shown.histograms,
         table_of,

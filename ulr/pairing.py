@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
@@ -41,7 +42,7 @@ def build_pairs(
     inputs = {
         "groups": {day: warehouse.current("groups", day).fingerprint for day in days},
         "features": [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in found],
-        "weights": [recipe.tables.tolist(), dict(recipe.segments)],
+        "weights": [recipe.tables.tolist(), _listed(recipe.psi), dict(recipe.segments)],
     }
     if names := feature_names(features, found[0].path):
         inputs["feature_names"] = names
@@ -58,7 +59,8 @@ def build_pairs(
             pairs.test_share, "train",
         )  # fmt: skip
         if recipe.psi is not None and recipe.co_click_variance is None:
-            recipe = replace(recipe, co_click_variance=choose_variance(spark, sources, recipe))
+            told = choose_variance(spark, sources, recipe, pairs.partitions)
+            recipe = replace(recipe, co_click_variance=told)
         report = write_pairs(
             spark, sources, recipe, pairs_url=draft.url, partitions=pairs.partitions
         )
@@ -75,6 +77,10 @@ def recipe_of(pairs: Pairs, warehouse: Warehouse) -> PairRecipe:
     if how["co_click_variance"] == "auto":
         how["co_click_variance"] = None
     return make_recipe(pairs.method, pooled, by_segment, **how)
+
+
+def _listed(psi: np.ndarray | None) -> list | None:
+    return None if psi is None else psi.tolist()
 
 
 def partition_name(method: str) -> str:

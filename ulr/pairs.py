@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial, reduce
 from operator import add
 
@@ -16,24 +17,25 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ulr.co_clicks import best_variance, co_click_gains
+from ulr.co_clicks import co_click_sums, prior_variance
 from ulr.histograms import cut_lists
 from ulr.pair_rows import shown_groups
 from ulr.pair_table import PairRecipe, PairReport, build_pair_table
-from ulr.sources import Sources, gather, receive, wanted_groups
+from ulr.sources import Sources, gather, receive
 from ulr.storage import Storage
 from ulr.weight_health import WeightHealth, read_health
 
 Batches = Iterator[pa.RecordBatch]
 
 
-def choose_variance(spark: SparkSession, sources: Sources, recipe: PairRecipe) -> float:
-    """The prior on co-clicks that makes those of the log likeliest; one task reads one file."""
-    files = len(sources.groups_files)
-    weigh = partial(_file_gains, sources=sources, psi=recipe.psi, segments=recipe.segments)
-    found = spark.range(0, files, 1, files).mapInArrow(weigh, "file long, gains array<double>")
-    rows = sorted(found.collect())  # one row per file; added up in their order
-    return best_variance(np.sum([row.gains for row in rows], axis=0))
+def choose_variance(
+    spark: SparkSession, sources: Sources, recipe: PairRecipe, partitions: int
+) -> float:
+    """The prior on co-clicks that the log itself tells; equal rankings of several days are one."""
+    groups = gather(spark, replace(sources, features_files=()), partitions)
+    add_up = partial(_part_sums, psi=recipe.psi, segments=recipe.segments)
+    rows = groups.mapInArrow(add_up, "part long, sums array<double>").collect()
+    return prior_variance(sum((np.array(row.sums) for row in sorted(rows)), np.zeros(3)))
 
 
 def write_pairs(
@@ -51,16 +53,12 @@ def no_report() -> PairReport:
     return PairReport(Counter(), WeightHealth(*np.zeros((4, 0))))
 
 
-def _file_gains(
-    batches: Batches, *, sources: Sources, psi: np.ndarray, segments: Mapping[str, int]
-) -> Batches:
-    for batch in batches:
-        numbers = batch.column(0).to_pylist()
-        gains = []
-        for number in numbers:
-            shown = shown_groups(cut_lists(wanted_groups(sources, number), psi.shape[-1]))
-            gains.append(co_click_gains(shown.histograms, shown.tables_of(segments), psi).tolist())
-        yield pa.RecordBatch.from_pydict({"file": numbers, "gains": gains})
+def _part_sums(batches: Batches, *, psi: np.ndarray, segments: Mapping[str, int]) -> Batches:
+    number, groups, _ = receive(batches)
+    if number is not None:
+        shown = shown_groups(cut_lists(groups, psi.shape[-1]))
+        sums = co_click_sums(shown.histograms, shown.tables_of(segments), psi)
+        yield pa.RecordBatch.from_pydict({"part": [number], "sums": [sums.tolist()]})
 
 
 def _write_part(batches: Batches, *, pairs_url: str, recipe: PairRecipe) -> Batches:

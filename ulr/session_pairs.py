@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ulr.arrow import list_column, lists, whole
 from ulr.errors import UserError
@@ -58,6 +59,8 @@ def build_lists(table: pa.Table) -> pa.Table:
     names = whole(table["list_id"]).take(pa.array(starts))
     if len(names.unique()) != len(names):
         raise UserError("the rows of a list are not together; sort by list before building pairs")
+    if (lowest := pc.min(table["position"]).as_py()) < 1:
+        raise UserError(f"positionCol holds {lowest}; positions begin at 1, the top of the page")
     label, weight = table["label"].to_numpy(), table["weight"].to_numpy()
     i, j, owner = _all_pairs(starts, sizes)
     a, b = starts[owner] + i, starts[owner] + j

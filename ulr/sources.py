@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -43,19 +44,17 @@ def gather(spark: SparkSession, sources: Sources, partitions: int) -> DataFrame:
     return parcels.repartitionById(partitions, F.col("part"))
 
 
-def wanted_groups(sources: Sources, number: int) -> pa.Table:
-    """The wanted queries' groups in one of the files, as they lie there."""
-    tables = _tables("groups", sources.groups_files[number], sources)
-    return pa.concat_tables([_wanted(table, sources) for table in tables])
-
-
 def receive(batches: Batches) -> tuple[int | None, pa.Table, pa.Table]:
-    """The partition's number (None: nothing came), its groups and its features."""
+    """The partition's number (None: nothing came), its groups and its features.
+
+    Parcels come in whatever order Spark fetched them; here they get one of their own, so that
+    the first of several equal rows is the same one every time.
+    """
+    parcels = sorted(unpack(batches), key=lambda parcel: hashlib.blake2b(parcel[2]).digest())
     tables: dict[str, list[pa.Table]] = {"groups": [], "features": []}
-    number = None
-    for part, kind, content in unpack(batches):
-        number = part
+    for _, kind, content in parcels:
         tables[kind].append(open_table(content))
+    number = parcels[0][0] if parcels else None
     groups = pa.concat_tables([groups_schema.empty_table(), *tables["groups"]])
     features = pa.concat_tables([features_schema.empty_table(), *tables["features"]])
     return number, groups, features

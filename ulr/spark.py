@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from ulr.spark_params import ModelReader, ModelWriter, RankerParams
 from ulr.storage import Storage
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed import Fleet, train_on_spark
+from ulr.training.failures import refusals_told
 from ulr.training.from_tables import LEARNED, TrainPlan
 from ulr.training.scoring import load_booster, scorer
 from ulr.training.spread import PairFiles
@@ -59,7 +60,8 @@ class UnbiasedLambdaMART(
     def _fit(self, dataset: DataFrame) -> UnbiasedLambdaMARTModel:
         spark = dataset.sparkSession
         with _work_folder(spark, self.getOrDefault(self.workPath)) as url:
-            source = self._write_pairs(dataset, url)
+            with refusals_told():
+                source = self._write_pairs(dataset, url)
             checkpoints = Checkpoints(url, "fit", "fit")  # the folder is this fit's own
             outcome = train_on_spark(spark, source, self._plan(), self._fleet(), checkpoints)
         model = UnbiasedLambdaMARTModel(outcome.ranker.model_text())
@@ -90,11 +92,14 @@ class UnbiasedLambdaMART(
         aside = F.lit(False)
         if self.isSet(self.validationIndicatorCol):
             aside = F.col(self.getValidationIndicatorCol()).cast("boolean")
+            aside = F.coalesce(aside, F.lit(False))
         shown = dataset.select(*self._shown_columns(dataset), aside.alias("aside"))
         files = {}
         for name, wanted in (("train", ~F.col("aside")), ("validation", F.col("aside"))):
             rows = shown.where(wanted).drop("aside").repartition("list_id")
-            rows = rows.sortWithinPartitions("list_id", "position")
+            # Rows of one position, as all are without positionCol, in an order of their own.
+            content = F.xxhash64("label", "weight", "features")
+            rows = rows.sortWithinPartitions("list_id", "position", content)
             made = rows.mapInArrow(_pairs, spark_schema(pairs_schema))
             target = Storage(url).child(name)
             made.write.mode("overwrite").parquet(target)
@@ -107,7 +112,7 @@ class UnbiasedLambdaMART(
         if not self.isSet(self.qidCol):
             raise UserError("qidCol is not set; name the column that says which rows are one list")
         columns = {name: F.col(self.getOrDefault(p)) for name, p in given.items() if self.isSet(p)}
-        columns.setdefault("position", F.lit(0))
+        columns.setdefault("position", F.lit(1))
         columns.setdefault("weight", F.lit(1.0))
         columns["label"] = F.col(self.getLabelCol())
         columns["features"] = features_column(dataset, self.getFeaturesCol())
@@ -158,13 +163,13 @@ def _pairs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @contextlib.contextmanager
 def _work_folder(spark: SparkSession, given: str) -> Iterator[str]:
-    """Where pairs lie while training runs: all executors must see it."""
-    if given:
-        yield given
-        return
-    if not spark.sparkContext.master.startswith("local"):
+    """Where pairs and checkpoints lie while one fit runs: all executors must see it."""
+    if not given and not spark.sparkContext.master.startswith("local["):
         raise UserError(
             "workPath is not set; on a cluster name a folder that every executor can reach"
         )
-    with tempfile.TemporaryDirectory(prefix="ulr-") as folder:
-        yield str(Path(folder))
+    with contextlib.ExitStack() as stack:
+        root = Storage(given or stack.enter_context(tempfile.TemporaryDirectory(prefix="ulr-")))
+        own = f"fit-{uuid.uuid4().hex}"  # several fits may share the folder, even at once
+        stack.callback(root.delete, own)
+        yield root.child(own)

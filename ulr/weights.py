@@ -102,7 +102,7 @@ METHODS: dict[str, Callable[[Propensities, float], np.ndarray]] = {
     "affine": affine_weight,
     "t+/t-": naive_weight,  # the counts themselves: both biases are learned while training
 }
-LABELS = "labels"  # the skyline: 1[y_i > y_j] on golden labels, no clicks
+LABELS = "labels"  # the skyline: differences of golden labels' gains, no clicks
 NEEDS_ALL_PAIRS = ("affine",)  # a pair without a click has a weight too
 METHOD_NAMES = (*METHODS, LABELS)
 

@@ -57,6 +57,18 @@ def test_the_number_of_workers_does_not_change_the_model(shown):
     assert len(texts) == 1
 
 
+def test_two_fits_in_one_folder_do_not_meet_and_leave_nothing(shown, tmp_path):
+    other = shown.withColumn("click", 1.0 - shown["click"])
+    first, second = (ranker(workPath=str(tmp_path)).fit(f).model_text for f in (shown, other))
+    assert first != second
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_positions_that_begin_at_0_are_refused(shown):
+    with pytest.raises(UserError, match="positionCol holds 0; positions begin at 1"):
+        ranker().fit(shown.withColumn("position", shown["position"] - 1))
+
+
 def test_in_a_pipeline_saved_and_loaded_it_scores_the_same(shown, tmp_path):
     raw = shown.drop("features")
     pipeline = Pipeline(stages=[

@@ -8,9 +8,11 @@ import pytest
 from test_pair_table import FEATURES, GIVEN, GROUPS, group, groups_of
 
 from ulr.cli import main
+from ulr.co_clicks import co_click_sums, prior_variance
 from ulr.featurefiles import find_features, read_features
+from ulr.pair_rows import shown_groups
 from ulr.pair_table import build_pair_table, make_recipe
-from ulr.pairs import write_pairs
+from ulr.pairs import choose_variance, write_pairs
 from ulr.schema import features_schema, pairs_schema
 from ulr.sources import Sources
 from ulr.storage import Storage
@@ -59,6 +61,16 @@ def test_any_number_of_partitions_gives_the_table_of_one_process(spark, tables, 
     assert report.counts == +counted.counts
     size = report.health.weight.size
     np.testing.assert_allclose(report.health.weight, counted.health.weight[:size])
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_the_prior_on_co_clicks_is_that_of_all_days_together(spark, tables, partitions):
+    root, groups = tables
+    recipe = make_recipe("joint", GIVEN)
+    shown = shown_groups(groups)
+    sums = co_click_sums(shown.histograms, shown.tables_of({}), recipe.psi)
+    told = choose_variance(spark, sources(root), recipe, partitions)
+    assert told == prior_variance(sums)
 
 
 def test_features_may_lack_labels_and_may_be_letor_text(tmp_path):

@@ -1,37 +1,43 @@
-"""How far the relevance of two documents is from independent, by the likelihood of co-clicks.
+"""How far the relevance of two documents is from independent, by the spread of their co-clicks.
 
-Given how often each of two documents was clicked, their co-clicks are Poisson with mean m g (see
-`kernels.pair_counts`), and g has mean 1 and variance v over the pairs. So C is negative binomial,
-and up to terms without v its log likelihood is
+Given how often each of two documents was clicked, their co-clicks C have mean m g (see
+`kernels.pair_counts`), and g has mean 1 and variance v over the pairs. With c the rarer one's
+clicks, C counts successes among c draws without replacement, so that
 
-    sum over k < C of log(1 + v k)  -  (C + 1 / v) log(1 + v m),      -m for v = 0.
+    E[(C - m)^2] = s + v m^2 (1 - 1 / c),    s = m (1 - m / c) (N - c) / (N - 1).
+
+A pair with c = 1 says nothing of v, however often that happens. Dividing by s and adding up gives
+v by moments: sums that add up over pairs, groups and partitions.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numba import njit
 
 from ulr.kernels.pair_counts import clicked_slots, count_group, independent_co_clicks
 
-
-@njit(cache=True, nogil=True)
-def _gain(co_clicks: float, m: float, v: float) -> float:
-    """Log likelihood at v > 0 less that at 0."""
-    size = 1.0 / v
-    rising = co_clicks * math.log(v) + math.lgamma(co_clicks + size) - math.lgamma(size)
-    return rising - (co_clicks + size) * math.log1p(v * m) + m
+PAIRS, SPREAD, REACH = range(3)  # pairs, sum of (C - m)^2 / s, sum of m^2 (1 - 1 / c) / s
 
 
 @njit(cache=True, nogil=True)
-def co_click_evidence(
+def _add_pair(
+    co_clicks: float, m: float, rarer: float, sessions: float, sums: np.ndarray
+) -> None:  # fmt: skip
+    s = m * (1.0 - m / rarer) * (sessions - rarer) / max(sessions - 1.0, 1.0)
+    if rarer > 1.0 and s > 1e-9 * m:
+        sums[PAIRS] += 1.0
+        sums[SPREAD] += (co_clicks - m) ** 2 / s
+        sums[REACH] += m * m * (1.0 - 1.0 / rarer) / s
+
+
+@njit(cache=True, nogil=True)
+def co_click_spread(
     group_docs: np.ndarray, word_offsets: np.ndarray, words: np.ndarray,
     count_offsets: np.ndarray, counts: np.ndarray, table_of: np.ndarray, psi: np.ndarray,
-    clicked: np.ndarray, variances: np.ndarray, gains: np.ndarray,
+    clicked: np.ndarray, sums: np.ndarray,
 ) -> None:  # fmt: skip
-    """Add to `gains` what each of `variances` (> 0) gains over 0, over all pairs of all groups."""
+    """Add the three sums of all pairs of all groups to `sums`."""
     longest = 0
     for g in range(group_docs.size - 1):
         longest = max(longest, group_docs[g + 1] - group_docs[g])
@@ -49,6 +55,6 @@ def co_click_evidence(
             for b in range(a + 1, n):
                 if slot[a] >= 0 and slot[b] >= 0:
                     x, y = slot[a], slot[b]
-                    mean = independent_co_clicks(a, b, single[0, x], single[0, y], total[0], table)
-                    for t in range(variances.size):
-                        gains[t] += _gain(both[0, x, y], mean, variances[t])
+                    mean = independent_co_clicks(a, b, single[0, x], single[0, y], total, table)
+                    rarer = min(single[0, x], single[0, y])
+                    _add_pair(both[0, x, y], mean, rarer, total[0], sums)

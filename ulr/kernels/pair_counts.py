@@ -8,9 +8,10 @@ the sessions of each pair type are C_ij, C_i - C_ij, C_j - C_ij and N - C_i - C_
 is patterns x clicks^2 plus the pairs written; how often a pattern was seen costs nothing.
 
 Co-clicks are rare where 1 / psi is large, so C_ij may be drawn towards what it would be if the
-relevance of two documents were independent. E[C_i C_j] is then (N psi + N (N - 1) theta_i theta_j)
-r_i r_j, so m = psi C_i C_j / (psi + (N - 1) theta_i theta_j) has the same mean as C_ij and less
-noise. With C_ij Poisson of mean m g, and g Gamma of mean 1 and variance v, the posterior mean is
+relevance of two documents were independent. With N2 = sum w^2, E[C_i C_j] is then
+(N2 psi + (N^2 - N2) theta_i theta_j) r_i r_j, so m = N psi C_i C_j over that factor has the same
+mean as C_ij and less noise: without weights, psi C_i C_j / (psi + (N - 1) theta_i theta_j). With
+C_ij Poisson of mean m g, and g Gamma of mean 1 and variance v, the posterior mean is
 
     m (1 + v C_ij) / (1 + v m):
 
@@ -93,25 +94,26 @@ def count_group(
                 both[1, a, slot[who[y]]] += twice
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True)
 def independent_co_clicks(
-    a: int, b: int, c_a: float, c_b: float, sessions: float, psi: np.ndarray
+    a: int, b: int, c_a: float, c_b: float, total: np.ndarray, psi: np.ndarray
 ) -> float:  # fmt: skip
     """m: the co-clicks of places a, b to expect from their clicks if relevance is independent."""
-    others = max(sessions - 1.0, 0.0) * psi[a, a] * psi[b, b]
-    return psi[a, b] * c_a * c_b / (psi[a, b] + others)
+    others = (total[0] * total[0] - total[1]) * psi[a, a] * psi[b, b]
+    within = total[1] * psi[a, b]
+    return total[0] * psi[a, b] * c_a * c_b / max(within + others, 1e-300)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True)
 def _smooth(
     a: int, b: int, slot: np.ndarray, single: np.ndarray, both: np.ndarray, total: np.ndarray,
     psi: np.ndarray, variance: float,
 ) -> None:  # fmt: skip
-    """Replace C_ij of places a < b by its posterior mean, for w and w^2 alike."""
+    """Replace C_ij of places a < b by its posterior mean; with w^2, by that at the mean weight."""
     x, y = slot[a], slot[b]
-    for power in range(2):
-        m = independent_co_clicks(a, b, single[power, x], single[power, y], total[power], psi)
-        both[power, x, y] = m * (1.0 + variance * both[power, x, y]) / (1.0 + variance * m)
+    m = independent_co_clicks(a, b, single[0, x], single[0, y], total, psi)
+    both[0, x, y] = m * (1.0 + variance * both[0, x, y]) / (1.0 + variance * m)
+    both[1, x, y] = both[0, x, y] * total[1] / total[0]
 
 
 @njit(cache=True, nogil=True)
