@@ -95,7 +95,8 @@ def simulated(spark, tmp_path_factory):
         "simulate.features": 8, "simulate.docs_per_query": 8, "simulate.positions": 6,
         "simulate.zipf": 0.2, "sessions.path": f"{root}/log/log",
         "features.path": f"{root}/log/features", "groups.partitions": 2, "pairs.partitions": 2,
-        "pairs.propensities": f"{root}/log/truth/examination.parquet", "train.rounds": 5,
+        "pairs.propensities": f"{root}/log/truth/examination.parquet", "train.rounds": 10,
+        "lightgbm.min_sum_hessian_in_leaf": 0.1, "lightgbm.learning_rate": 0.2,
         "lightgbm.num_leaves": 4, "lightgbm.num_threads": 1, "compare.methods": "[joint]",
     }  # fmt: skip
     flags = [flag for key, value in changes.items() for flag in ("--set", f"{key}={value}")]
