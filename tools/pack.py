@@ -136,7 +136,7 @@ def wheel_requires(wheel: Path) -> list[str]:
 def bytecode(name: str, source: bytes, path: Path | None) -> tuple[str, bytes] | None:
     """A module's compiled form, to be believed wherever it is unpacked, whatever the clock says.
 
-    Without it every executor would compile everything anew: 15 seconds before its first task.
+    Without it every executor would compile everything anew before its first task.
     """
     cached = Path(cache_from_source(str(path))) if path else None
     if cached and cached.is_file() and cached.stat().st_mtime >= path.stat().st_mtime:
