@@ -179,3 +179,14 @@ def test_positions_that_nothing_links_are_refused_by_naming_both_components():
     assert curve.components == [[1, 2], [3, 4]]
     assert curve.source == ["measured", "measured", "refused", "refused"]
     assert curve.note[2] == "nothing links {3, 4} with {1, 2}"
+
+
+def test_a_bucket_with_pages_in_one_arm_only_measures_nothing():
+    """Its click rates would be published as if relevance were examination."""
+    kept = draw(np.random.default_rng(9), 400, [0.5, 0.3, 0.2])
+    bucket = parse_bucket("1:3")
+    alone = BucketArms(bucket, arm_of(kept, bucket), Arm.empty(3))
+    assert position_ratios(alone).over == []
+    assert pair_ratios(alone).over == []
+    curve = combined_curve(SwapCounts(3, {"1:3": alone}), min_clicks=1)
+    assert curve.source == ["measured", "refused", "refused"]

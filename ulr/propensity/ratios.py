@@ -136,12 +136,13 @@ def _delta(
     rates: np.ndarray,
     covariance: np.ndarray,
 ) -> Ratios:
-    """Logs of above . rates / below . rates; a ratio with no clicks on a side is left out."""
+    """Logs of above . rates / below . rates; a ratio with no clicks on a side is left out, and so
+    is every ratio of a bucket that has pages in one arm only: it would compare documents."""
     above, below = (w.reshape(-1, rates.size) for w in weights)
     kept, swapped = arms.kept.sessions, arms.swapped.sessions
     count = rates * np.repeat([kept, swapped], rates.size // 2)
     support = np.rint(np.minimum(above @ count, below @ count)).astype(np.int64)
-    good = np.flatnonzero(support > 0)
+    good = np.flatnonzero((support > 0) & (min(kept, swapped) > 0))
     above, below = above[good], below[good]
     top, bottom = above @ rates, below @ rates
     slope = above / top[:, None] - below / bottom[:, None]
