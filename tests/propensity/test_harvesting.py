@@ -82,3 +82,20 @@ def test_positions_without_common_documents_are_refused_by_naming_both_component
     curve = harvested_curve(table_of(seen), 4, form="all_pairs", min_clicks=10)
     assert curve.source == ["measured", "measured", "refused", "refused"]
     assert curve.note[2] == "nothing links {3, 4} with {1, 2}"
+
+
+@pytest.mark.parametrize("form", ["all_pairs", "adjacent", "pivot"])
+def test_a_position_that_hangs_on_one_block_of_queries_has_no_error_and_is_refused(form):
+    rows = [
+        {"segment": None, "block": block, "k": k, "l": v, "clicks": 100.0 / k + block,
+         "impressions": 400.0, "documents": 9}
+        for block in range(4)
+        for k, v in ((1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2))
+        if 3 not in (k, v) or block == 2
+    ]  # fmt: skip
+    table = pa.Table.from_pylist(rows, schema=harvest_schema)
+    curve = harvested_curve(table, 3, form=form, min_clicks=10)
+    assert curve.source == ["measured", "measured", "refused"]
+    assert np.isnan(curve.theta[2])
+    assert "one block of queries" in curve.note[2]
+    assert curve.standard_error[1] > 0

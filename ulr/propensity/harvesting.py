@@ -19,6 +19,7 @@ from ulr.propensity.graph import connected_components, name_nodes
 
 ROUNDS = 2000
 CLOSE = 1e-10
+ONE_BLOCK = "it hangs on one block of queries, so its error is unknown; more queries are needed"
 
 
 def harvest_arrays(table: pa.Table, positions: int) -> tuple[np.ndarray, np.ndarray]:
@@ -90,13 +91,14 @@ def harvested_curve(table: pa.Table, positions: int, *, form: str, min_clicks: i
     inside = np.ix_(range(len(clicks)), index, index)
     theta[index], covariance[np.ix_(index, index)] = _jackknife(clicks[inside], FORMS[form])
     refused = _reasons(components, support, enough, min_clicks)
+    refused |= {p: ONE_BLOCK for p in linked if np.isnan(theta[p - 1])}
     places = range(1, positions + 1)
     return Curve(
         form,
         theta,
         covariance,
         np.rint(support).astype(np.int64),
-        ["measured" if p in linked else "refused" for p in places],
+        ["refused" if p in refused else "measured" for p in places],
         [refused.get(p, "") for p in places],
         components,
     )
@@ -131,11 +133,16 @@ def _reasons(
 def _jackknife(
     clicks: np.ndarray, form: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate from all blocks, and the covariance of its log from leaving each block out."""
+    """Estimate from all blocks, and the covariance of its log from leaving each block out.
+
+    NaN where some block cannot be left out: without it there is no estimate to compare with.
+    """
     total = clicks.sum(axis=0)
     theta = form(total)
     with np.errstate(divide="ignore", invalid="ignore"):
         without = np.log([form(total - block) for block in clicks])
-    without = np.where(np.isfinite(without), without, np.nan)
-    centred = np.nan_to_num(without - np.nanmean(without, axis=0))
-    return theta, centred.T @ centred * (len(clicks) - 1) / len(clicks)
+    without[:, 0] = 0.0  # position 1 is the unit, whatever is left out
+    without[:, ~np.isfinite(without).all(axis=0)] = np.nan
+    centred = without - without.mean(axis=0)
+    covariance = centred.T @ centred * (len(clicks) - 1) / len(clicks)
+    return np.where(np.isnan(np.diag(covariance)), np.nan, theta), covariance
