@@ -8,6 +8,7 @@ import pytest
 from tests.propensity.experiments import SwapLab, click_model, queries, single_buckets
 from tests.propensity.test_swaps import BROWSING, POSITIONS, arms_of, draw, lab_of
 from ulr.propensity import diagnostics
+from ulr.propensity.affine import Regression, affine_curve
 from ulr.propensity.arms import BucketArms, SwapCounts
 from ulr.propensity.combined import combined_curve
 from ulr.propensity.curve import monotone
@@ -80,6 +81,32 @@ def test_drift_is_seen_between_two_curves_and_not_within_one():
         curves.append(combined_curve(lab.draw(rng, 300_000), min_clicks=50))
     assert verdicts(diagnostics.drift_findings(curves[0], curves[1], ALARM)) == {"ok"}
     assert verdicts(diagnostics.drift_findings(curves[0], curves[2], ALARM)) == {"warning"}
+
+
+def test_drift_between_windows_of_different_depth_is_that_of_their_common_positions():
+    short, deep = given_curve([1.0, 0.5, 0.3]), given_curve([1.0, 0.4, 0.3, 0.2])
+    short, deep = (
+        replace(c, covariance=np.diag([0.0, *[0.01] * (c.positions - 1)])) for c in (short, deep)
+    )
+    for before, after in ((short, deep), (deep, short)):
+        (finding,) = diagnostics.drift_findings(before, after, ALARM)
+        assert finding.words.startswith("2 positions compared; largest change at 2")
+        assert finding.value == pytest.approx(np.log(0.5 / 0.4) ** 2 / (0.01 + 0.01))
+
+
+def test_a_thin_position_of_an_affine_segment_takes_alpha_and_beta_too():
+    pooled = affine_curve([fit_at(2, 0.5), fit_at(3, 0.25)], 3, first_beta=0.1)
+    thin = affine_curve([fit_at(2, 0.6)], 3, first_beta=0.1)
+    assert np.isnan(thin.alpha[2])
+    curve = fall_back(thin, pooled)
+    for name in ("theta", "alpha", "beta"):
+        own, taken = getattr(thin, name), getattr(curve, name)
+        assert taken[:2].tolist() == own[:2].tolist()
+        assert taken[2] == getattr(pooled, name)[2]
+
+
+def fit_at(position, slope):
+    return Regression(position, 900, slope, 0.02, 0.0, 0.01, 0.01, 0.01)
 
 
 def test_a_thin_segment_takes_the_pooled_value_and_says_so():

@@ -163,7 +163,8 @@ def trust_findings(fits: list[Regression], alarm: float) -> list[Finding]:
 
 def drift_findings(before: Curve, after: Curve, alarm: float) -> list[Finding]:
     """Has theta changed between two windows? Wald test on the logs of the common positions."""
-    both = np.flatnonzero(~np.isnan(before.theta[1:]) & ~np.isnan(after.theta[1:])) + 1
+    deep = min(before.positions, after.positions)
+    both = np.flatnonzero(~np.isnan(before.theta[1:deep]) & ~np.isnan(after.theta[1:deep])) + 1
     if not both.size:
         return []
     inside = np.ix_(both, both)

@@ -49,11 +49,21 @@ def fall_back(curve: Curve, pooled: Curve) -> Curve:
         for i in range(curve.positions)
         if np.isnan(curve.theta[i]) and not np.isnan(pooled.theta[i])
     ]
-    theta, covariance = curve.theta.copy(), curve.covariance.copy()
+    values = {name: _taken(curve, pooled, name, thin) for name in ("theta", "alpha", "beta")}
+    covariance = curve.covariance.copy()
     source, note = list(curve.source), list(curve.note)
     for i in thin:
-        theta[i] = pooled.theta[i]
         covariance[i, :] = covariance[:, i] = 0.0
         covariance[i, i] = pooled.covariance[i, i]
         source[i], note[i] = "pooled", f"all traffic's value; this segment: {note[i]}"
-    return replace(curve, theta=theta, covariance=covariance, source=source, note=note)
+    return replace(curve, **values, covariance=covariance, source=source, note=note)
+
+
+def _taken(curve: Curve, pooled: Curve, name: str, thin: list[int]) -> np.ndarray | None:
+    """One of the curve's arrays with all traffic's values at the thin positions."""
+    own, others = getattr(curve, name), getattr(pooled, name)
+    if own is None or others is None:
+        return own
+    taken = own.copy()
+    taken[thin] = others[thin]
+    return taken
