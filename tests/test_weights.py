@@ -244,7 +244,7 @@ def test_a_floor_under_the_propensity_limits_both_theta_and_psi():
 def test_mistakes_are_named():
     with pytest.raises(UserError, match=r"expected one of naive, robust"):
         weight_table("best", GIVEN)
-    with pytest.raises(UserError, match="affine needs alpha and beta"):
+    with pytest.raises(UserError, match=r"alpha and beta.*propensities\.estimator=affine"):
         weight_table("affine", Propensities(THETA, PSI))
     never = np.array([[1.0, 0.0], [0.0, 0.5]])  # psi = 0: users who take one document only
     assert np.isfinite(weight_table("robust", Propensities(np.array([1.0, 0.5]), never))).all()
@@ -252,5 +252,9 @@ def test_mistakes_are_named():
         weight_table("joint", Propensities(np.array([1.0, 0.5]), never))
     with pytest.raises(UserError, match="theta at position 2"):
         weight_table("robust", Propensities(np.array([1.0, 0.0]), np.ones((2, 2))))
+    alpha = np.where(np.arange(K) == 3, 0.0, GIVEN.alpha)
+    with pytest.raises(UserError, match="alpha at position 4"):
+        weight_table("affine", Propensities(THETA, PSI, alpha, GIVEN.beta))
+    assert np.isfinite(weight_table("joint", Propensities(THETA, PSI, alpha, GIVEN.beta))).all()
     with pytest.raises(UserError, match=r"8 documents.*6 positions"):
         weigh([(8, {(1,) * 8: 1})], "naive")

@@ -8,7 +8,7 @@ its sessions of each type. For `joint` the table is the second row of A (Kurenno
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -85,7 +85,10 @@ def joint_weight(given: Propensities, gamma: float) -> np.ndarray:
 def affine_weight(given: Propensities, gamma: float) -> np.ndarray:
     """rhat_i (1 - rhat_j) with rhat = (c - beta) / alpha, Oosterhuis eq. 6."""
     if given.alpha is None or given.beta is None:
-        raise UserError("method affine needs alpha and beta; estimate them with the trust method")
+        raise UserError(
+            "method affine needs alpha and beta, and these propensities have none; set "
+            "propensities.estimator=affine and run `ulr propensities` again"
+        )
     clicked, not_clicked = (1 - given.beta) / given.alpha, -given.beta / given.alpha
     sides = {BOTH: (clicked, clicked), FIRST: (clicked, not_clicked),
              SECOND: (not_clicked, clicked), NONE: (not_clicked, not_clicked)}  # fmt: skip
@@ -103,6 +106,7 @@ METHODS: dict[str, Callable[[Propensities, float], np.ndarray]] = {
     "t+/t-": naive_weight,  # the counts themselves: both biases are learned while training
 }
 LABELS = "labels"  # the skyline: differences of golden labels' gains, no clicks
+DIVIDES_BY = {"joint": ("psi",), "affine": ("alpha",)}  # besides theta
 NEEDS_ALL_PAIRS = ("affine",)  # a pair without a click has a weight too
 METHOD_NAMES = (*METHODS, LABELS)
 
@@ -123,7 +127,7 @@ def weight_table(
     if method not in METHODS:
         raise UserError(f"method = {method!r}: expected one of {', '.join(METHOD_NAMES)}")
     used = _floored(given, propensity_floor)
-    _check(used, needs_psi=method == "joint")
+    _check(used, ("theta", *DIVIDES_BY.get(method, ())))
     table = METHODS[method](used, gamma)
     return np.clip(table, -weight_cap, weight_cap)
 
@@ -138,13 +142,13 @@ def _floored(given: Propensities, floor: float) -> Propensities:
     )
 
 
-def _check(given: Propensities, *, needs_psi: bool) -> None:
+def _check(given: Propensities, needed: Sequence[str]) -> None:
     k = given.theta.size
     if given.psi.shape != (k, k):
         raise UserError(f"psi has shape {given.psi.shape}; theta has {k} positions")
-    needed = [("theta", given.theta)] + [("psi", given.psi)] * needs_psi
-    for name, values in needed:
-        if not (np.isfinite(values).all() and (values > 0).all()):
+    for name in needed:
+        values = getattr(given, name)
+        if values is not None and not (np.isfinite(values).all() and (values > 0).all()):
             at = np.argwhere(~(np.isfinite(values) & (values > 0)))[0] + 1
             where = ", ".join(map(str, at))
             raise UserError(f"{name} at position {where} is not a positive number; estimate it")
