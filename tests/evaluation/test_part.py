@@ -1,6 +1,7 @@
 """One partition: against plain loops, in parts, and against what the simulator knows."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import oracle_pairs as oracle
@@ -10,6 +11,7 @@ from bench.worlds import click_log, features_table, groups_table, synthetic_corp
 from evaluation.loops import click_sums, pair_loss_sum, rank_by, ratio
 from test_pair_table import FEATURES, GIVEN, GROUPS, THETA, group, groups_of
 
+from ulr.errors import UserError
 from ulr.evaluation.part import LOGGING, EvaluationPlan, evaluate_part
 from ulr.evaluation.rows import metric_values, metrics_table
 from ulr.evaluation.totals import Key
@@ -82,6 +84,15 @@ def test_golden_metrics_are_those_of_the_plain_loops():
         np.mean([oracle.reciprocal_rank(s, y, 2) for s, y in lists])
     )
     assert got["map"].queries == len(lists)
+
+
+def test_a_label_above_the_highest_is_refused_by_name():
+    """ERR would stop with a chance above 1, and go on with a negative one."""
+    highest = max(y for y in FEATURES["label"].to_pylist() if y is not None)
+    plan = replace(PLAN, max_label=highest - 1)
+    message = rf"label {highest} of query .*evaluate\.max_label = {highest - 1}"
+    with pytest.raises(UserError, match=message):
+        evaluate_part(GROUPS, FEATURES, {"m": model}, plan)
 
 
 def test_the_shown_ranking_is_judged_by_its_lists_each_by_its_sessions():

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ulr.errors import UserError
 from ulr.evaluation.seen import Seen
 from ulr.evaluation.totals import Column
 from ulr.kernels.merge import group_keys
@@ -46,8 +47,21 @@ def judge(seen: Seen, features: pa.Table, max_label: int) -> Judged:
     kept = shown & (label[first] >= 0)
     row, query = first[kept], order[at[kept]]
     place = np.lexsort((row, query))
+    _check_labels(features, row, label, max_label)
     offsets = np.searchsorted(query[place], np.arange(seen.queries + 1))
     return Judged(row[place], offsets.astype(np.int64), label[row[place]], max_label)
+
+
+def _check_labels(features: pa.Table, rows: np.ndarray, label: np.ndarray, max_label: int) -> None:
+    """ERR's chance to stop would be above 1. Clipping would hide a wrong setting, and NDCG's gains
+    are not clipped."""
+    above = rows[label[rows] > max_label]
+    if above.size:
+        query, document = (features[name][int(above[0])] for name in ("query_id", "doc_id"))
+        raise UserError(
+            f"label {label[above[0]]:.0f} of query {query}, document {document} is above "
+            f"evaluate.max_label = {max_label}; set that to the highest label there is"
+        )
 
 
 def golden_columns(seen: Seen, judged: Judged, scores: np.ndarray | None) -> list[Column]:
