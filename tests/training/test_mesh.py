@@ -11,7 +11,7 @@ import pytest
 from party import OnProcesses, meet, on_threads
 
 from ulr.errors import UserError
-from ulr.training.door import Door
+from ulr.training.door import Door, _Party
 from ulr.training.mesh import Mesh, PeerLost
 
 
@@ -129,6 +129,21 @@ def test_a_worker_with_another_token_or_attempt_does_not_get_in(difference):
     wrong.join()
     assert any("worker 1 did not come in time" in text for text in lost)
     assert any("wrong token, or a worker of another attempt" in text for text in lost)
+
+
+def test_a_second_call_that_breaks_off_leaves_the_caller_missing():
+    """Else the mesh would come up with the closed socket of the first call."""
+    party = _Party(0, 3, b"secret", time.monotonic() + 0.5)
+    pairs = [socket.socketpair() for _ in range(3)]
+    party.peers[1] = pairs[0][0]
+    pairs[1][0].close()  # worker 1 calls again, and is gone before it is let in
+    party.arrived.put((1, pairs[1][0]))
+    party.arrived.put((2, pairs[2][0]))
+    with pytest.raises(PeerLost, match="worker 1 did not come in time"):
+        party.wait_for_callers()
+    assert party.peers[1] is None
+    for sock in (s for pair in pairs for s in pair):
+        sock.close()
 
 
 def test_a_worker_that_comes_late_is_waited_for_and_one_that_never_comes_is_named():

@@ -125,12 +125,14 @@ class _Party:
             except queue.Empty:
                 names = ", ".join(map(str, missing))
                 raise PeerLost(f"worker {names} did not come in time") from None
-            old = self.peers[caller]
+            old, self.peers[caller] = self.peers[caller], None
             if old is not None:  # it called again because its first call broke off
                 old.close()
-            with contextlib.suppress(Refused, OSError):
+            try:
                 welcome(sock, self.by)
                 self.peers[caller] = sock
+            except (Refused, OSError):  # this call broke off too: it is missing until the next
+                sock.close()
 
     def leave(self) -> None:
         """Close every connection."""
