@@ -28,7 +28,7 @@ NETWORK = ("machines", "num_machines", "local_listen_port", "machine_list_filena
 ONLY = {"boosting": "gbdt", "data_sample_strategy": "bagging", "bagging_by_query": False,
         "extra_trees": False, "linear_tree": False, "use_quantized_grad": False,
         "path_smooth": 0.0, "cegb_penalty_split": 0.0,
-        "categorical_feature": ""}  # fmt: skip
+        "cegb_penalty_feature_lazy": "", "categorical_feature": ""}  # fmt: skip
 MOST_ROWS = 2**30 - 1
 
 
@@ -101,17 +101,26 @@ def split_parameters(lightgbm: Mapping[str, Any], metric: str, repair: bool = Tr
         rest["force_col_wise"] = True  # row-wise keeps the matrix twice, and timing would choose
     if int(rest.get("min_data_in_leaf", 20)) <= 1:
         rest["min_data_in_leaf"] = 0  # leaves are bounded by Hessian, not by an estimate of rows
-    fixed = {"verbose": -1, **rest, "objective": "none", "feature_pre_filter": False}
+    fixed = {"verbosity": -1, **rest, "objective": "none", "feature_pre_filter": False}
     return Learner(fixed, LambdaOptions(**ours, metric=metric, repair=repair), bag)
 
 
 def _by_main_name(lightgbm: Mapping[str, Any]) -> dict[str, Any]:
-    """LightGBM knows many names for one thing; those that we look at get their main one."""
-    given = dict(lightgbm)
-    known = (*OURS, *NOT_OURS, *BAGGING, *SAMPLED, *NETWORK, *ONLY, "seed", "feature_fraction_seed",
-             "min_data_in_leaf", "force_row_wise", "num_threads")  # fmt: skip
-    for name in known:
-        for alias in _ConfigAliases.get(name) - {name}:
-            if alias in given:
-                given.setdefault(name, given.pop(alias))
+    """Every setting by the main one of its names; LightGBM would choose between two of them."""
+    given: dict[str, Any] = {}
+    called: dict[str, str] = {}
+    for alias, value in lightgbm.items():
+        name = _main_name(alias)
+        if name in given:
+            raise UserError(
+                f"lightgbm.{called[name]} and lightgbm.{alias} are two names for one setting; "
+                "give one of them"
+            )
+        given[name], called[name] = value, alias
     return given
+
+
+def _main_name(given: str) -> str:
+    """Only the main name of a setting has a list of others."""
+    names = _ConfigAliases.get_by_alias(given)
+    return next((name for name in names if len(_ConfigAliases.get_sorted(name)) > 1), given)
