@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from ulr.arrow import valid
 from ulr.errors import UserError
 from ulr.impressions import assemble_pages
 from ulr.logfiles import LogFiles
@@ -159,23 +161,43 @@ def _raw_batches(
 
 
 def conform(batch: pa.RecordBatch, source: str) -> pa.RecordBatch:
-    """The batch with the columns of `read_schema`: absent ones null, others cast if lossless."""
+    """The batch with the columns of `read_schema`: absent ones null, others cast if lossless.
+
+    A row with a value that cannot be cast is a bad_type, and it alone.
+    """
     rows = batch.num_rows
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    problem = pa.nulls(rows, pa.string())
-    raw = problem
+    bad = np.zeros(rows, bool)
     arrays: list[pa.Array] = []
     for field in page_schema:
         column = columns.get(field.name)
-        try:
-            arrays.append(pa.nulls(rows, field.type) if column is None else column.cast(field.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            arrays.append(pa.nulls(rows, field.type))
-            problem = pa.repeat("bad_type", rows)
-            raw = pa.array([json.dumps(row, default=str) for row in batch.to_pylist()])
+        typed = pa.nulls(rows, field.type) if column is None else _cast(column, field.type)
+        if column is not None and typed.null_count > column.null_count:
+            bad |= valid(column) & ~valid(typed)
+        arrays.append(typed)
+    problem, raw = pa.nulls(rows, pa.string()), pa.nulls(rows, pa.string())
+    if bad.any():
+        problem = pa.array(np.where(bad, "bad_type", None), pa.string())
+        text = (json.dumps(row, default=str) for row in batch.filter(pa.array(bad)).to_pylist())
+        raw = pa.array([next(text) if b else None for b in bad], pa.string())
     zeros = pa.repeat(pa.scalar(0, pa.int32()), rows)
     arrays += [pa.DictionaryArray.from_arrays(zeros, [source]), problem, raw, zeros]
     return pa.RecordBatch.from_arrays(arrays, schema=read_schema)
+
+
+def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The column as another type, null where a value is not one: found by halving, since Arrow
+    says only that there is one. Times are cut to microseconds; pandas writes nanoseconds."""
+    try:
+        return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True))
+    except pa.ArrowNotImplementedError:
+        return pa.nulls(len(column), wanted)
+    except pa.ArrowInvalid:
+        if len(column) == 1:
+            return pa.nulls(1, wanted)
+    # Taken, not sliced: the cast of a slice of lists would see the values of the other rows.
+    halves = np.array_split(np.arange(len(column)), 2)
+    return pa.concat_arrays([_cast(column.take(pa.array(half)), wanted) for half in halves])
 
 
 def _on_day(shown_at: pa.Array, day: dt.date) -> pa.Array:

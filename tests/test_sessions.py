@@ -1,0 +1,55 @@
+"""Batches of a user's Parquet log in the types of the contract, row by row."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pyarrow as pa
+
+from ulr.schema import TIMESTAMP
+from ulr.sessions import conform
+
+ROWS = 7
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+
+def log_batch(**columns: pa.Array) -> pa.RecordBatch:
+    good = {
+        "session_id": pa.array([f"s{n}" for n in range(ROWS)]),
+        "query_id": pa.array(["q"] * ROWS),
+        "shown_at": pa.array([NOON] * ROWS, TIMESTAMP),
+        "doc_ids": pa.array([["a", "b"]] * ROWS),
+        "clicks": pa.array([[True, False]] * ROWS),
+    }
+    return pa.RecordBatch.from_pydict(good | columns)
+
+
+def test_a_value_that_does_not_cast_sets_its_own_row_aside():
+    clicks = [["true", "false"], None, ["true"], ["no", "maybe"], [], ["false", None], ["1"]]
+    when = ["2026-01-01T12:00:00Z"] * 5 + ["yesterday", None]
+    read = conform(log_batch(clicks=pa.array(clicks), shown_at=pa.array(when)), "log.parquet")
+    assert read["problem"].to_pylist() == [*[None] * 3, "bad_type", None, "bad_type", None]
+    assert [text and json.loads(text)["session_id"] for text in read["raw"].to_pylist()] == [
+        *[None] * 3, "s3", None, "s5", None,
+    ]  # fmt: skip
+    assert "maybe" in read["raw"][3].as_py()
+    assert read["clicks"].to_pylist() == [
+        [True, False], None, [True], None, [], [False, None], [True],
+    ]  # fmt: skip
+    assert read["shown_at"].to_pylist() == [NOON] * 5 + [None, None]
+
+
+def test_times_finer_than_a_microsecond_are_cut():
+    """As pandas writes them: nanoseconds, with or without a time zone."""
+    nanoseconds = int(NOON.timestamp()) * 10**9 + 123_456_789
+    for zone in ("UTC", None):
+        when = pa.array([nanoseconds] * ROWS, pa.timestamp("ns", zone))
+        read = conform(log_batch(shown_at=when), "log.parquet")
+        assert read["problem"].null_count == ROWS
+        assert set(read["shown_at"].to_pylist()) == {NOON + dt.timedelta(microseconds=123_456)}
+
+
+def test_a_column_of_a_type_that_cannot_be_cast_at_all_sets_every_row_aside():
+    read = conform(log_batch(clicks=pa.array(["yes"] * (ROWS - 1) + [None])), "log.parquet")
+    assert read["problem"].to_pylist() == ["bad_type"] * (ROWS - 1) + [None]
