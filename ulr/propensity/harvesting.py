@@ -59,7 +59,9 @@ def all_pairs(clicks: np.ndarray) -> np.ndarray:
     total, won = clicks + clicks.T, clicks.sum(axis=1)
     theta = np.ones(len(clicks))
     for _ in range(ROUNDS):
-        fresh = won / np.maximum((total / np.add.outer(theta, theta)).sum(axis=1), 1e-300)
+        # two positions never compared, one without a click: 0 of 0 is nothing, not NaN for all
+        shares = np.divide(total, np.add.outer(theta, theta), where=total > 0, out=0 * total)
+        fresh = won / np.maximum(shares.sum(axis=1), 1e-300)
         fresh /= fresh[0]
         if np.max(np.abs(fresh - theta)) < CLOSE:
             break
