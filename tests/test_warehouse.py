@@ -9,6 +9,7 @@ import time
 
 import pyarrow as pa
 import pytest
+from pyarrow._fs import _MockFileSystem
 
 from ulr import lock
 from ulr.errors import UserError
@@ -149,6 +150,95 @@ def test_a_lease_excludes_others_is_renewed_and_runs_out(tmp_path, monkeypatch):
     storage.write_json({"until": time.time() - 1, "pid": 1}, "t", ".lock")  # a dead owner's
     with lock.lease(storage, "t", "t"):
         pass
+
+
+RIVAL = {"token": "rival", "pid": 7, "host": "h", "since": "now"}
+
+
+@pytest.fixture
+def leases(monkeypatch):
+    """Leases on the local filesystem, as object stores have them."""
+    monkeypatch.setattr(lock, "SETTLE_S", 0.01)
+    monkeypatch.setattr(lock, "_flock", lock.lease)
+
+
+def test_a_renewal_that_fails_once_is_tried_again(tmp_path, leases, monkeypatch):
+    monkeypatch.setattr(lock, "LEASE_S", 0.4)
+    storage = Storage(str(tmp_path))
+    with lock.lease(storage, "t", "t"):
+        whole, failed = storage.write_json, []
+
+        def fail_once(*content) -> None:
+            if not failed:
+                failed.append(content)
+                raise OSError("the store is busy")
+            whole(*content)
+
+        monkeypatch.setattr(storage, "write_json", fail_once)
+        time.sleep(0.8)
+        assert failed
+        with pytest.raises(UserError, match="being written"), lock.lease(storage, "t", "t"):
+            pass
+
+
+def test_a_successors_lock_is_neither_overwritten_nor_removed(tmp_path, leases):
+    storage = Storage(str(tmp_path))
+    with lock.lease(storage, "t", "t") as assure:
+        assure()
+        storage.write_json(RIVAL | {"until": time.time() + 9}, "t", ".lock")
+        with pytest.raises(UserError, match="another has begun to write"):
+            assure()
+    assert storage.read_json("t", ".lock")["token"] == "rival"
+
+
+def test_a_writer_that_slept_through_its_lease_publishes_nothing(tmp_path, leases):
+    warehouse = Warehouse(str(tmp_path))
+    publish(warehouse, "a", [1])
+    with warehouse.writing("groups", DAY, "b") as draft:
+        Storage(draft.url).write_table(pa.table({"x": [2]}), "part-00000.parquet")
+        rival = RIVAL | {"until": time.time() + 9}
+        warehouse.storage.write_json(rival, f"groups/{DAY}", ".lock")
+        warehouse.storage.write_text("", f"groups/{DAY}", "rival-1", "part-00000.parquet")
+        with pytest.raises(UserError, match="another has begun to write"):
+            draft.publish("b", counts={}, inputs=[], settings={})
+    assert content(warehouse) == [1]
+    assert "rival-1" in folders(warehouse)  # what the successor is writing is left alone
+
+
+def test_files_that_were_swept_away_are_not_published_as_an_empty_table(tmp_path):
+    warehouse = Warehouse(str(tmp_path))
+    publish(warehouse, "a", [1])
+    with warehouse.writing("groups", DAY, "b") as draft:
+        files = Storage(draft.url)
+        files.write_table(pa.table({"x": [2]}), "part-00000.parquet")
+        files.delete()
+        files.write_table(pa.table({"x": [3]}), "part-00001.parquet")
+        with pytest.raises(UserError, match="b-1: what was written there is gone"):
+            draft.publish("b", counts={}, inputs=[], settings={})
+    assert content(warehouse) == [1]
+    with warehouse.writing("groups", DAY, "c") as draft:  # a table without files is one
+        draft.publish("c", counts={"rows": 0}, inputs=[], settings={})
+    assert warehouse.files("groups", DAY) == []
+    assert not list(tmp_path.rglob("_*"))
+
+
+@pytest.mark.parametrize("kind", ["renames", "uploads"])
+def test_a_write_that_fails_halfway_leaves_the_old_file_and_no_rest(tmp_path, kind):
+    storage = Storage(str(tmp_path))
+    if kind == "uploads":  # Arrow's filesystem in memory shows a file on closing, like a store
+        storage.fs, storage.root = _MockFileSystem(), "bucket"
+    storage.write_text("old", "t", "a.json")
+
+    def half(stream) -> None:
+        stream.write(b"ne")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        storage._replace(storage.path("t", "a.json"), half)
+    assert storage.read_text("t", "a.json") == "old"
+    storage.write_text("new", "t", "a.json")
+    assert storage.read_text("t", "a.json") == "new"
+    assert [i.base_name for i in storage._infos(("t",), recursive=True)] == ["a.json"]
 
 
 def test_the_later_of_two_claims_made_at_once_wins(tmp_path, monkeypatch):

@@ -1,7 +1,9 @@
 """One writer at a time for a folder of the warehouse.
 
 On a local filesystem the lock is the kernel's (flock): it goes with the process, however that
-ends. Elsewhere it is a lease: a small file, renewed while its owner lives and void soon after.
+ends. Elsewhere it is a lease: a small file, renewed while its owner lives and void soon after. An
+owner that slept through its lease may have a successor, so it looks whose lock it is before it
+renews, publishes or lets go.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from ulr.errors import UserError
 from ulr.storage import Storage
@@ -26,11 +30,14 @@ SETTLE_S = 1.0  # after this long the last of two claims made at once is seen by
 _NAME = ".lock"
 
 
+Assure = Callable[[], None]  # raises when the lock is no longer its owner's
+
+
 @contextlib.contextmanager
-def hold(storage: Storage, folder: str, what: str) -> Iterator[None]:
+def hold(storage: Storage, folder: str, what: str) -> Iterator[Assure]:
     """Hold the folder's lock, or raise at once with the name of who does."""
-    with (_flock if storage.is_local else lease)(storage, folder, what):
-        yield
+    with (_flock if storage.is_local else lease)(storage, folder, what) as assure:
+        yield assure
 
 
 def _me() -> dict[str, Any]:
@@ -43,7 +50,7 @@ def _refuse(what: str, owner: dict[str, Any]) -> UserError:
 
 
 @contextlib.contextmanager
-def _flock(storage: Storage, folder: str, what: str) -> Iterator[None]:
+def _flock(storage: Storage, folder: str, what: str) -> Iterator[Assure]:
     path = Path(storage.path(folder, _NAME))
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as file:
@@ -55,7 +62,7 @@ def _flock(storage: Storage, folder: str, what: str) -> Iterator[None]:
         file.truncate(0)
         file.write(json.dumps(_me()))
         file.flush()
-        yield
+        yield lambda: None  # the kernel takes it from nobody who lives
         file.truncate(0)
 
 
@@ -67,32 +74,50 @@ def _owner(text: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def lease(storage: Storage, folder: str, what: str) -> Iterator[None]:
+def lease(storage: Storage, folder: str, what: str) -> Iterator[Assure]:
     """Claim the folder with a file that is renewed until the block ends."""
     claim = {**_me(), "token": uuid.uuid4().hex}
     found = storage.read_json(folder, _NAME)
     if found and found["until"] > time.time():
         raise _refuse(what, found)
 
-    def renew() -> None:
+    def write() -> None:
         storage.write_json({**claim, "until": time.time() + LEASE_S}, folder, _NAME)
 
-    renew()
+    def mine() -> bool:
+        return (storage.read_json(folder, _NAME) or {}).get("token") == claim["token"]
+
+    def renew() -> None:
+        if not mine():
+            raise UserError(
+                f"{what}: this run was held up for longer than its lock lives ({LEASE_S:.0f} s), "
+                "and another has begun to write; nothing was published, run again"
+            )
+        write()
+
+    write()
     time.sleep(SETTLE_S)
-    found = storage.read_json(folder, _NAME) or {}
-    if found.get("token") != claim["token"]:
-        raise _refuse(what, found)
+    if not mine():
+        raise _refuse(what, storage.read_json(folder, _NAME) or {})
     done = threading.Event()
-
-    def keep() -> None:
-        while not done.wait(LEASE_S / 4):
-            renew()
-
-    keeper = threading.Thread(target=keep, daemon=True)
+    keeper = threading.Thread(target=_keep, args=(renew, done), daemon=True)
     keeper.start()
     try:
-        yield
+        yield renew
     finally:
         done.set()
         keeper.join()
-        storage.delete(folder, _NAME)
+        with contextlib.suppress(OSError):  # a lock that cannot be reached runs out by itself
+            if mine():
+                storage.delete(folder, _NAME)
+
+
+def _keep(renew: Assure, done: threading.Event) -> None:
+    """Renew four times a lease: a store that fails once or twice does not end it."""
+    while not done.wait(LEASE_S / 4):
+        try:
+            renew()
+        except UserError:  # another's: the owner is told when it publishes
+            return
+        except (OSError, ValueError, pa.ArrowException):
+            continue

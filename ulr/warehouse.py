@@ -20,11 +20,12 @@ import pyarrow.parquet as pq
 
 from ulr import __version__
 from ulr.errors import UserError
-from ulr.lock import hold
+from ulr.lock import Assure, hold
 from ulr.schema import SCHEMA_VERSION
 from ulr.storage import Storage, fingerprint
 
 MANIFEST = "manifest.json"
+BEGUN = "_begun"  # in a draft's folder until it is published: gone, the folder was swept
 
 
 @dataclass(frozen=True)
@@ -62,16 +63,29 @@ class Outcome:
 class Draft:
     """A partition that is being written. `url` is the folder for its files."""
 
-    def __init__(self, storage: Storage, table: str, partition: str, folder: str) -> None:
+    def __init__(
+        self, storage: Storage, table: str, partition: str, folder: str, assure: Assure
+    ) -> None:
         self._storage, self._table, self._partition = storage, table, partition
-        self._folder = folder
+        self._folder, self._assure = folder, assure
+        storage.write_text("", _join(table, partition), folder, BEGUN)
         self.url = storage.child(table, *filter(None, [partition]), folder)
 
     def publish(
         self, identity: str, *, counts: dict[str, int], inputs: Any, settings: dict[str, Any]
     ) -> Manifest:
-        """Make the files the table's content, from one moment to the next."""
+        """Make the files the table's content, from one moment to the next.
+
+        Refused where another run may have swept them away: no files is a table too.
+        """
         where = _join(self._table, self._partition)
+        self._assure()
+        if not self._storage.exists(where, self._folder, BEGUN):
+            raise UserError(
+                f"{where}/{self._folder}: what was written there is gone; nothing was published, "
+                "run again"
+            )
+        self._storage.delete(where, self._folder, BEGUN)
         start = len(f"{where}/{self._folder}/")
         current = self._storage.read_json(where, MANIFEST) or {}
         manifest = Manifest(
@@ -126,15 +140,17 @@ class Warehouse:
     def writing(self, table: str, partition: str, identity: str) -> Iterator[Draft]:
         """Hold the partition's lock and offer a fresh folder; unpublished, it is swept away."""
         where = _join(table, partition)
-        with hold(self.storage, where, f"{table} {partition}".strip()):
+        with hold(self.storage, where, f"{table} {partition}".strip()) as assure:
             _sweep(self.storage, where)
             taken = set(self.storage.folders(where))
             names = (f"{identity}-{n}" for n in range(1, len(taken) + 2))
             free = next(n for n in names if n not in taken)
             try:
-                yield Draft(self.storage, table, partition, free)
+                yield Draft(self.storage, table, partition, free, assure)
             finally:
-                _sweep(self.storage, where)
+                with contextlib.suppress(UserError):  # a successor's files are not ours to sweep
+                    assure()
+                    _sweep(self.storage, where)
 
 
 def _join(table: str, partition: str) -> str:

@@ -141,7 +141,6 @@ def warehouse(tmp_path):
     for date in DATES:
         with house.writing("groups", f"dt={date}", "x") as draft:
             table = pa.Table.from_pylist(random_groups(rng, 400), schema=groups_schema)
-            (tmp_path / "groups" / f"dt={date}" / "x-1").mkdir(parents=True)
             pq.write_table(table, f"{draft.url}/part-00000.parquet")
             draft.publish(str(date), counts={}, inputs={}, settings={})
     return house
