@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from ulr.errors import UserError
 
 # Spark's names for filesystems that Arrow calls otherwise.
 _ALIASES = {"s3a://": "s3://", "s3n://": "s3://"}
+_CAN_RENAME = ("local", "hdfs")  # object stores copy instead, file by file
 
 
 @dataclass(frozen=True)
@@ -111,20 +113,32 @@ class Storage:
         )
         return self.fs.get_file_info(target).size
 
-    def _replace(self, target: str, write: Any) -> None:
+    def _replace(self, target: str, write: Callable[[pa.NativeFile], Any]) -> None:
+        """Put a file in the place of an older one, whole or not at all.
+
+        Where a file can be renamed it is written aside first. On a local filesystem the new name
+        takes the old one's place in one step; on HDFS Arrow removes the old file and then renames,
+        so that a reader may for a moment find none, but never a part (by Arrow's source; no test
+        here runs against HDFS). An object store shows an upload when it is closed; Arrow cannot
+        abandon one and closes it on an error too, so that all bytes are made before it begins.
+        """
         folder, _, name = target.rpartition("/")
         self.fs.create_dir(folder, recursive=True)
-        if not self.is_local:  # an object store shows a file only when it is complete
+        if self.fs.type_name not in _CAN_RENAME:
+            content = pa.BufferOutputStream()
+            write(content)
             with self.fs.open_output_stream(target) as stream:
-                write(stream)
+                stream.write(content.getvalue())
             return
         aside = f"{folder}/.{name}.{uuid.uuid4().hex}"
         try:
             with self.fs.open_output_stream(aside) as stream:
                 write(stream)
-            os.replace(aside, target)
-        finally:
-            Path(aside).unlink(missing_ok=True)
+            self.fs.move(aside, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self.fs.delete_file(aside)
+            raise
 
     def delete(self, *parts: str) -> None:
         """Remove a folder or a file; nothing happens if it is not there."""
