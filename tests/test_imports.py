@@ -21,7 +21,7 @@ MATHS = ("kernels", "arrow", "buckets", "contract", "histograms", "letor", "sche
          "propensity/graph", "propensity/harvesting", "propensity/joint",
          "propensity/least_squares", "propensity/ratios", "propensity/regression_em",
          "propensity/report", "propensity/segments", "propensity/single_swap",
-         "propensity/tally", "serving", "swaps", "co_clicks",
+         "propensity/tally", "serving", "swaps", "co_clicks", "masking",
          "pair_arrays", "pair_counts", "pair_grouping", "pair_rows", "pair_table", "weights",
          "weight_health", "examination", "featurefiles", "session_pairs", "training",
          "evaluation", "holdout", "night", "aside", "pace", "noise", "terminal",

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from ulr import __version__
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Totals
+from ulr.masking import masked
 from ulr.models import model_manifest, pairs_of_model, read_model, read_record
 from ulr.pairing import partition_name
 from ulr.storage import fingerprint
@@ -67,8 +68,9 @@ def gather_submission(
     days = sorted(day.removeprefix("dt=") for day in groups)
     window = f"{days[0]}..{days[-1]}" if days else "unknown"
     health = _health(warehouse, method)
+    shown = masked(flat(settings))
     files = {
-        "settings.json": _json(settings),
+        "settings.json": _json(shown),
         "inputs.json": _json({"model": manifest.inputs, "pairs": pairs.inputs if pairs else None}),
         "record.json": _json(record),
         "biases.json": _json({name: record.get(name) for name in ("t_plus", "t_minus")}),
@@ -80,7 +82,7 @@ def gather_submission(
         name=f"{name} {window}",
         model=read_model(warehouse, method),
         example=_example(warehouse, method),
-        params=flat(settings) | {"trees": str(manifest.counts["trees"])},
+        params=shown | {"trees": str(manifest.counts["trees"])},
         tags={
             "ulr.fingerprint": manifest.fingerprint,
             "ulr.version": __version__,

@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 import pytest
 from report.samples import HOSTILE, comparison, finding, night
 
+from ulr.masking import masked
 from ulr.report.facts import COMPARE, NIGHT, Facts, read_facts
-from ulr.report.masking import masked
 from ulr.report.page import SECTIONS, page
 
 VOID = {"meta", "link"}

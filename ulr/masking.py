@@ -1,4 +1,4 @@
-"""Settings as the page shows them: nothing that opens a door."""
+"""Settings as others may see them: nothing that opens a door."""
 
 from __future__ import annotations
 
