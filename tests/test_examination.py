@@ -54,7 +54,7 @@ def test_what_is_missing_is_named(tmp_path):
         read_examination(stored(tmp_path, []))
 
 
-def published(root, curve: dict[str | None, list[float | None]]) -> Warehouse:
+def published(root, curve: dict[str | None, list[float | None]], run="x") -> Warehouse:
     """A warehouse whose psi is the product of its thetas, null where a theta is."""
     theta, psi = [], []
     for segment, values in curve.items():
@@ -70,11 +70,24 @@ def published(root, curve: dict[str | None, list[float | None]]) -> Warehouse:
         ("propensities", theta, propensities_schema),
         ("joint_propensities", psi, joint_propensities_schema),
     ):
-        with warehouse.writing(name, "", "x") as draft:
-            table = pa.Table.from_pylist(rows, schema=schema)
-            Storage(draft.url).write_table(table, "part-00000.parquet")
-            draft.publish("x", counts={}, inputs={}, settings={})
+        publish(warehouse, name, pa.Table.from_pylist(rows, schema=schema), run)
     return warehouse
+
+
+def publish(warehouse, name, table, run):
+    with warehouse.writing(name, "", run) as draft:
+        Storage(draft.url).write_table(table, "part-00000.parquet")
+        draft.publish(run, counts={}, inputs={}, settings={})
+
+
+def test_theta_of_one_run_and_psi_of_another_are_refused(tmp_path):
+    """As a run leaves them that stops between the two publications."""
+    warehouse = published(tmp_path, {None: [1.0, 0.5]}, run="old")
+    publish(warehouse, "joint_propensities", warehouse.read("joint_propensities"), "new")
+    with pytest.raises(UserError, match=r"different runs.*run `ulr propensities` again"):
+        known_propensities("warehouse", warehouse)
+    publish(warehouse, "propensities", warehouse.read("propensities"), "new")
+    known_propensities("warehouse", warehouse)
 
 
 def test_published_tables_are_read_segment_by_segment(tmp_path):

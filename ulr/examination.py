@@ -28,7 +28,13 @@ def known_propensities(source: str, warehouse: Warehouse) -> Known:
 
 
 def read_published(warehouse: Warehouse) -> Known:
-    """What `ulr propensities` published last."""
+    """What `ulr propensities` published last, if it is one run's."""
+    made = [warehouse.current(table) for table in ("propensities", "joint_propensities")]
+    if all(made) and made[0].fingerprint != made[1].fingerprint:
+        raise UserError(
+            "theta and psi in the warehouse are of different runs, since the last one was cut "
+            "short; run `ulr propensities` again"
+        )
     return as_published(warehouse.read("propensities"), warehouse.read("joint_propensities"))
 
 
