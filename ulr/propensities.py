@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 
 from ulr.dates import parse_dates
 from ulr.errors import UserError
+from ulr.featurefiles import find_features
 from ulr.propensity.affine import regressions
 from ulr.propensity.arms import Arm, counts_by_segment, pool_counts
 from ulr.propensity.counts import exposures, harvest_table, moment_table, swap_counts
@@ -26,6 +28,8 @@ from ulr.propensity.segments import estimate_segment
 from ulr.settings import Propensities
 from ulr.storage import Storage
 from ulr.warehouse import Outcome, Warehouse, identity_of
+
+TABLES = ("diagnostics", "joint_propensities", "propensities")  # one run's, the last to be read
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,12 @@ def build_propensities(
     partitions = [f"dt={date}" for date in dates]
     published = {p: warehouse.current("groups", p) for p in partitions}
     files = [f for p in partitions for f in warehouse.files("groups", p)]
-    inputs = {p: m.fingerprint for p, m in published.items() if m is not None}
+    inputs = {p: m.fingerprint for p, m in published.items() if m is not None} | _files_read(how)
     settings = how.model_dump()
     identity = identity_of(inputs=inputs, settings=settings)
-    current = warehouse.current("propensities")
-    if current and current.fingerprint == identity and not force:
-        return PropensityOutcome(current, skipped=True)
+    there = [warehouse.current(table) for table in TABLES]
+    if all(m and m.fingerprint == identity for m in there) and not force:
+        return PropensityOutcome(there[-1], skipped=True)
     results = estimate_propensities(start_spark(), warehouse.storage.url, files, how)
     curve, joint, findings = curve_table(results), joint_table(results), findings_table(results)
     record = {"inputs": inputs, "settings": settings}
@@ -86,9 +90,8 @@ def estimate_propensities(
             "(`ulr plan-swaps`)"
         )
     parts = _documents(spark, url, files, how)
-    everything = Evidence(
-        pool_counts(swaps.values()), parts.harvest, _trust(parts.moments), parts.shown, theta
-    )
+    pool = pool_counts(swaps.values(), positions)
+    everything = Evidence(pool, parts.harvest, _trust(parts.moments), parts.shown, theta)
     results = [estimate_segment(None, everything, how)]
     pooled = results[0].curve
     named = [s for s in swaps if s is not None]
@@ -120,7 +123,7 @@ def plain_rates(
     """Co-click rates (click rates on the diagonal) of unswapped pages, and the number of pages."""
     files = [f for date in dates for f in warehouse.files("groups", f"dt={date}")]
     rows = swap_counts(start_spark(), warehouse.storage.url, files, max_position=positions)
-    counts = pool_counts(counts_by_segment(rows, positions).values())
+    counts = pool_counts(counts_by_segment(rows, positions).values(), positions)
     arms = [b.kept for b in counts.buckets.values()]
     arms += [counts.outside] if counts.outside is not None else []
     plain = sum(arms, Arm.empty(positions))
@@ -195,6 +198,16 @@ def _em_exposures(spark: SparkSession, shown: DataFrame, how: Propensities) -> E
         documents["block"].to_numpy(),
         features,
     )
+
+
+def _files_read(how: Propensities) -> dict[str, Any]:
+    """What the files that the settings name hold, as far as the estimator reads them."""
+    if how.estimator == "given" and how.given.file:
+        return {"given": _given(how)}
+    if how.estimator == "regression_em" and how.regression_em.features:
+        found = find_features(how.regression_em.features)
+        return {"features": [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in found]}
+    return {}
 
 
 def _given(how: Propensities) -> list[float]:

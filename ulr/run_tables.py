@@ -139,7 +139,7 @@ def _health(model: Model) -> list[Row]:
 
 
 def _dates(partitions: Mapping[str, Any]) -> list[str]:
-    return sorted(name.removeprefix("dt=") for name in partitions)
+    return sorted(name.removeprefix("dt=") for name in partitions if name.startswith("dt="))
 
 
 def _texts(dates: Sequence[dt.date]) -> list[str]:

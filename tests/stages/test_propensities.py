@@ -12,11 +12,22 @@ from tests.kernels.test_counting import group
 from tests.propensity import loops
 from ulr.config import load_settings
 from ulr.errors import UserError
-from ulr.propensities import build_propensities, estimate_propensities, plain_rates, window_dates
-from ulr.propensity.arms import counts_by_segment
+from ulr.propensities import (
+    _files_read,
+    build_propensities,
+    estimate_propensities,
+    plain_rates,
+    window_dates,
+)
+from ulr.propensity.arms import SwapCounts, counts_by_segment, pool_counts
 from ulr.propensity.counts import exposures, harvest_table, moment_table, swap_counts
 from ulr.propensity.report import as_json
-from ulr.schema import groups_schema, joint_propensities_schema, propensities_schema
+from ulr.schema import (
+    groups_schema,
+    joint_propensities_schema,
+    propensities_schema,
+    swap_counts_schema,
+)
 from ulr.warehouse import Warehouse
 
 DATES = [dt.date(2026, 1, 1), dt.date(2026, 1, 2)]
@@ -187,6 +198,51 @@ def test_given_propensities_are_published_as_given(spark, warehouse):
     outcome = build_propensities(lambda: spark, warehouse, DATES, how)
     assert outcome.results[0].curve.theta.tolist() == [1, 0.6, 0.4]
     assert outcome.results[0].curve.source == ["given"] * 3
+
+
+def test_a_changed_file_of_given_propensities_is_not_skipped(spark, warehouse, tmp_path):
+    file = tmp_path / "theta.json"
+    how = settings_of("propensities.estimator=given", f"propensities.given.file={file}")
+    for theta in ([1, 0.6, 0.4], [1, 0.5, 0.3]):
+        file.write_text(json.dumps({"theta": theta}))
+        outcome = build_propensities(lambda: spark, warehouse, DATES, how)
+        assert outcome.results[0].curve.theta.tolist() == theta
+    assert build_propensities(lambda: spark, warehouse, DATES, how).skipped
+
+
+def test_a_run_cut_short_between_two_tables_is_not_taken_for_done(spark, warehouse):
+    how = settings_of("propensities.estimator=given", "propensities.given.theta=[1, 0.6, 0.4]")
+    done = build_propensities(lambda: spark, warehouse, DATES, how).manifest
+    with warehouse.writing("joint_propensities", "", "other") as draft:
+        draft.publish("other", counts={}, inputs={}, settings={})
+    again = build_propensities(lambda: spark, warehouse, DATES, how)
+    assert not again.skipped
+    assert again.manifest.fingerprint == done.fingerprint
+
+
+def test_changed_features_of_regression_em_change_the_fingerprint(tmp_path):
+    file = tmp_path / "features.parquet"
+    how = settings_of(
+        "propensities.estimator=regression_em", f"propensities.regression_em.features={file}"
+    )
+    file.write_bytes(b"one")
+    before = _files_read(how)
+    file.write_bytes(b"three")
+    assert _files_read(how) != before
+    assert _files_read(settings_of()) == {}
+
+
+def test_groups_without_a_page_are_one_clear_line(spark):
+    how = settings_of("propensities.estimator=all_pairs")
+    with pytest.raises(UserError, match="hold no page"):
+        estimate_propensities(spark, "/", [], how)
+
+
+def test_pages_whose_only_buckets_are_too_deep_pool_to_nothing():
+    """Not an error: an estimator that needs no swaps goes on without them."""
+    row = {"segment": None, "bucket": "1:9", "swapped": False, "given": 0, "k": 0, "l": 0}
+    rows = pa.Table.from_pylist([row | {"sessions": 5}], schema=swap_counts_schema)
+    assert pool_counts(counts_by_segment(rows, 2).values(), 2) == SwapCounts(2)
 
 
 def test_swap_estimators_without_buckets_say_what_else_there_is(spark, tmp_path):

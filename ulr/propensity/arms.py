@@ -94,10 +94,9 @@ class SwapCounts:
         return SwapCounts(self.positions, buckets, total)
 
 
-def pool_counts(parts: Iterable[SwapCounts]) -> SwapCounts:
-    """The sum of several, at least one."""
-    first, *rest = parts
-    return sum(rest, first)
+def pool_counts(parts: Iterable[SwapCounts], positions: int) -> SwapCounts:
+    """The sum of any number of them, none included."""
+    return sum(parts, SwapCounts(positions))
 
 
 def counts_by_segment(rows: pa.Table, positions: int) -> dict[str | None, SwapCounts]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ulr.errors import UserError
 from ulr.propensity.tally import (
     ARM_COLUMNS,
     EXPOSURE_COLUMNS,
@@ -118,6 +119,10 @@ def moment_table(shown: DataFrame, *, blocks: int) -> pa.Table:
 
 def _shares(spark: SparkSession, files: Sequence[str]) -> list[list[str]]:
     """Files per task. One task a core: files are alike, and a Python task costs 0.2 s to begin."""
+    if not files:
+        raise UserError(
+            "the groups of these dates hold no page; give other dates, or look into `quarantine`"
+        )
     tasks = min(len(files), spark.sparkContext.defaultParallelism)
     return [list(files[i::tasks]) for i in range(tasks)]
 
