@@ -34,7 +34,7 @@ pictures: $(READY) java
 dist: $(READY)
 	rm -rf build dist
 	SOURCE_DATE_EPOCH=315532800 $(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
-	$(BIN)/python tools/pack.py dist/ulr-*.whl dist/environment.tar.gz
+	$(BIN)/python docker/pack.py dist/ulr-*.whl dist/environment.tar.gz
 
 lint: $(READY)
 	$(BIN)/ruff check .

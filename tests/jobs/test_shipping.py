@@ -49,7 +49,7 @@ def make_dist(folder: Path) -> None:
     pip = ["-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder, source]
     subprocess.run([sys.executable, *pip], check=True)
     (wheel,) = folder.glob("ulr-*.whl")
-    pack = [ROOT / "tools" / "pack.py", wheel, folder.parent / ARCHIVE]
+    pack = [ROOT / "docker" / "pack.py", wheel, folder.parent / ARCHIVE]
     subprocess.run([sys.executable, *pack, "--level", "0"], check=True)  # saves half a minute
 
 

@@ -1,6 +1,6 @@
 """An interpreter, `ulr` and what it requires, as one archive for `spark-submit --archives`.
 
-    python tools/pack.py dist/ulr-0.1.0-py3-none-any.whl dist/ulr-env.tar.gz
+    python docker/pack.py dist/ulr-0.1.0-py3-none-any.whl dist/ulr-env.tar.gz
 
 What is installed beside the running interpreter is packed, in the versions installed here. A
 virtual environment only points to an interpreter, which every machine would need at the same
