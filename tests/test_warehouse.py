@@ -265,3 +265,8 @@ def test_files_that_are_not_data_are_not_listed(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     assert [f.path for f in Storage(str(tmp_path)).files()] == ["a.parquet", "sub/b.parquet"]
+
+
+def test_a_table_that_is_not_there_names_the_stage_that_makes_it(tmp_path):
+    with pytest.raises(UserError, match="has no joint_propensities; run `ulr propensities` first"):
+        Warehouse(str(tmp_path)).files("joint_propensities")

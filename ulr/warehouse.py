@@ -24,6 +24,8 @@ from ulr.lock import Assure, hold
 from ulr.schema import SCHEMA_VERSION
 from ulr.storage import Storage, fingerprint
 
+MADE_BY = {"quarantine": "groups", "joint_propensities": "propensities", "models": "train",
+           "diagnostics": "propensities", "metrics": "evaluate", "scores": "score"}  # fmt: skip
 MANIFEST = "manifest.json"
 BEGUN = "_begun"  # in a draft's folder until it is published: gone, the folder was swept
 
@@ -126,7 +128,8 @@ class Warehouse:
         if manifest is None:
             what = f"{table} {partition}".strip()
             there = self.partitions(table)
-            hint = f"there is {there[0]} to {there[-1]}" if there else f"run `ulr {table}` first"
+            stage = MADE_BY.get(table, table)
+            hint = f"there is {there[0]} to {there[-1]}" if there else f"run `ulr {stage}` first"
             raise UserError(f"the warehouse {self.storage.url} has no {what}; {hint}")
         where = _join(table, partition)
         return [self.storage.path(where, manifest.folder, name) for name in manifest.files]
