@@ -44,9 +44,10 @@ PARTS = {"propensities": ("curve", "joint", "diagnostics"), "pairs": ("weights",
 
 
 def keep_report(storage: Storage, facts: Facts) -> str:
-    """Write the facts, then the page made from them; the page."""
-    storage.write_json(facts.to_json(), FOLDER, f"{report_name(facts)}.json")
-    return write_page(storage, facts)
+    """Write the facts, then the page made from what was kept of them, as it will be made again."""
+    name = report_name(facts)
+    storage.write_json(facts.to_json(), FOLDER, f"{name}.json")
+    return write_page(storage, kept_facts(storage, name))
 
 
 def write_page(storage: Storage, facts: Facts) -> str:
