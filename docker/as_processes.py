@@ -31,6 +31,7 @@ import yaml
 HERE = Path(__file__).resolve().parent
 WORKER_PAGES = 8081  # workers share an address here, so each has a port of its own
 HEALTHY_WITHIN = 180.0
+WORKDIR = re.findall(r"^WORKDIR (\S+)", (HERE / "Dockerfile").read_text(), re.M)[-1]
 Service = dict[str, Any]
 
 
@@ -129,11 +130,11 @@ def running(place: Place, name: str) -> Iterator[None]:
     command = [str(HERE / "entrypoint"), *service["command"]] if ours else database(place, name)
     check = [str(HERE / "entrypoint"), "health"] if ours else service["healthcheck"]["test"][1:]
     log, began = place.folder / f"{name}.log", time.monotonic()
-    place.path("work").mkdir(parents=True, exist_ok=True)
+    place.path(WORKDIR).mkdir(parents=True, exist_ok=True)
     with log.open("wb") as out:
         process = subprocess.Popen(
             command, env=environ, stdout=out, stderr=out, start_new_session=True,
-            cwd=place.path("work"), user=None if ours else not_root(),
+            cwd=place.path(WORKDIR), user=None if ours else not_root(),
         )  # fmt: skip
         try:
             while subprocess.run(check, env=environ, capture_output=True, check=False).returncode:
@@ -184,7 +185,7 @@ def run_job(place: Place, words: str) -> int:
     began = time.monotonic()
     done = subprocess.run(
         [HERE / "entrypoint", *shlex.split(words)], env=place.environment("job"),
-        cwd=place.path("work"), stderr=(place.folder / "job.log").open("ab"), check=False,
+        cwd=place.path(WORKDIR), stderr=(place.folder / "job.log").open("ab"), check=False,
     )  # fmt: skip
     print(f"job {words}: exit code {done.returncode} after {time.monotonic() - began:.1f} s")
     return done.returncode

@@ -99,7 +99,7 @@ def test_models_and_tables_outlive_their_containers(services, text):
     kept = services["mlflow"]["environment"]["MLFLOW_ARTIFACTS_DESTINATION"]
     assert services["mlflow"]["volumes"] == [f"artifacts:{kept}"]
     shared = {services[name]["volumes"][0] for name in ("spark-worker-1", "spark-worker-2", "job")}
-    assert shared == {"data:/work/data"}
+    assert shared == {"data:/srv/ulr/data"}
 
 
 def test_the_image_is_pinned_and_ends_as_a_user_without_tools():

@@ -37,11 +37,6 @@ def join_models(first: str, second: str) -> str:
     return _saved(joined)
 
 
-def cut_model(text: str, trees: int) -> str:
-    """The first trees only."""
-    return _loaded(text).model_to_string(num_iteration=trees)
-
-
 def _loaded(text: str) -> lgb.Booster:
     return lgb.Booster(model_str=text)
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from ulr.arrow import hashes
 from ulr.errors import UserError
 from ulr.pair_arrays import concat_pairs
-from ulr.training.dataset import RankingData, read_pairs
+from ulr.training.dataset import RankingData
 from ulr.training.reference import BinnedRows
 
 
@@ -91,11 +91,6 @@ def build_shard(pieces: Iterable[RankingData], bins: Bins, rows: int, model: str
     for piece in pieces:
         builder.add(piece)
     return builder.finish()
-
-
-def pieces_of(tables: Iterable[pa.Table]) -> Iterable[RankingData]:
-    """Each table on its own; the features stay Arrow's memory."""
-    return (read_pairs([table]) for table in tables if table.num_rows)
 
 
 def _without_features(piece: RankingData) -> RankingData:
