@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from ulr.errors import DataRefused, UserError
+from ulr.pair_rows import feature_matrix
 from ulr.pair_table import build_pair_table, make_recipe
 from ulr.schema import features_schema, groups_schema, pairs_schema
 from ulr.training.dataset import read_pairs
@@ -161,6 +162,21 @@ def test_rows_of_different_lengths_are_refused_by_name():
     mixed = pa.concat_tables([FEATURES.slice(0, 5), pa.Table.from_pylist(odd, features_schema)])
     with pytest.raises(DataRefused, match="query c, document x: 1 values"):
         table_of(features=mixed)
+
+
+def test_a_row_of_another_length_that_was_never_shown_does_no_harm():
+    odd = features_of([("b", "never shown")]).to_pylist()
+    odd[0]["features"] = [1.0]
+    table = pa.concat_tables([pa.Table.from_pylist(odd, features_schema), FEATURES])
+    assert table_of(features=table)[0].equals(table_of()[0])
+
+
+def test_arrays_of_one_table_are_the_table_itself():
+    table, _ = table_of()
+    matrix = read_pairs([table]).features
+    assert matrix.ctypes.data == table["features"].chunk(0).flatten().buffers()[1].address
+    loose = feature_matrix(FEATURES)
+    assert loose.ctypes.data == FEATURES["features"].chunk(0).flatten().buffers()[1].address
 
 
 def test_a_segment_uses_its_own_propensities():

@@ -13,7 +13,7 @@ from ulr.settings import Train
 from ulr.storage import Storage, fingerprint
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed import Fleet, Training, train_on_spark
-from ulr.training.from_tables import TrainPlan, record_of
+from ulr.training.plan import TrainPlan, record_of
 from ulr.training.spread import PairFiles
 from ulr.training.telemetry import Event
 from ulr.warehouse import Manifest, Outcome, Warehouse, identity_of

@@ -72,12 +72,38 @@ def concat_pairs(parts: Sequence[PairArrays]) -> PairArrays:
     return PairArrays(**columns)
 
 
+def take_queries(pairs: PairArrays, chosen: np.ndarray) -> PairArrays:
+    """The chosen queries (bool per query) with their rows, groups and pairs."""
+    if chosen.all():
+        return pairs
+    in_group = np.repeat(chosen, np.diff(pairs.query_groups))
+    in_doc = np.repeat(in_group, np.diff(pairs.group_docs))
+    in_pair = np.repeat(in_group, np.diff(pairs.group_pairs))
+    return PairArrays(
+        query_rows=offsets_of(np.diff(pairs.query_rows)[chosen]),
+        query_groups=offsets_of(np.diff(pairs.query_groups)[chosen]),
+        group_docs=offsets_of(np.diff(pairs.group_docs)[in_group]),
+        group_pairs=offsets_of(np.diff(pairs.group_pairs)[in_group]),
+        doc_row=pairs.doc_row[in_doc],
+        position=pairs.position[in_doc],
+        i=pairs.i[in_pair],
+        j=pairs.j[in_pair],
+        u_ij=pairs.u_ij[in_pair],
+        u_ji=pairs.u_ji[in_pair],
+    )
+
+
+def offsets_of(counts: np.ndarray) -> np.ndarray:
+    """Where each of some lists of these lengths begins, and the end: int64, from 0."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
 def lists_of(sizes: np.ndarray, pairs: np.ndarray) -> PairArrays:
     """Skeleton of one group per query with the given numbers of documents and pairs; the pairs
     themselves are empty, positions are places in the list."""
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    offsets = offsets_of(sizes)
     place = np.arange(offsets[-1], dtype=np.int64) - np.repeat(offsets[:-1], sizes)
-    pair_offsets = np.concatenate([[0], np.cumsum(pairs)]).astype(np.int64)
+    pair_offsets = offsets_of(pairs)
     count = int(pair_offsets[-1])
     return PairArrays(
         query_rows=offsets,

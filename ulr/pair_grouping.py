@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ulr.pair_arrays import PairArrays
+from ulr.pair_arrays import PairArrays, offsets_of
 from ulr.pair_counts import WeightedPairs
 from ulr.pair_rows import Rows, ShownGroups
 
@@ -19,9 +19,9 @@ def by_ranking(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairArra
     relative = rows.row_of - rows.query_rows[shown.query[group_of_doc]]
     return PairArrays(
         query_rows=rows.query_rows,
-        query_groups=_offsets(np.bincount(shown.query[kept], minlength=rows.query_rows.size - 1)),
-        group_docs=_offsets(sizes[kept]),
-        group_pairs=_offsets(counts[kept]),
+        query_groups=offsets_of(np.bincount(shown.query[kept], minlength=rows.query_rows.size - 1)),
+        group_docs=offsets_of(sizes[kept]),
+        group_pairs=offsets_of(counts[kept]),
         doc_row=relative[of_doc].astype(np.int32),
         position=(place + 1)[of_doc].astype(np.int32),
         i=pairs.i,
@@ -49,7 +49,7 @@ def by_query(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairArrays
         query_rows=rows.query_rows,
         query_groups=np.arange(rows.query_rows.size, dtype=np.int64),
         group_docs=rows.query_rows,
-        group_pairs=_offsets(counts),
+        group_pairs=offsets_of(counts),
         doc_row=place.astype(np.int32),
         position=_only_positions(shown, rows),
         i=(i[new] - start).astype(np.int32),
@@ -68,7 +68,7 @@ def drop_documents(arrays: PairArrays, present: np.ndarray) -> PairArrays:
     group_of_doc = np.repeat(groups, np.diff(arrays.group_docs))
     row = arrays.query_rows[query_of_group[group_of_doc]] + arrays.doc_row
     keep_doc = present[row]
-    row_at, doc_at = _offsets(present), _offsets(keep_doc)
+    row_at, doc_at = offsets_of(present), offsets_of(keep_doc)
     group_of_pair = np.repeat(groups, np.diff(arrays.group_pairs))
     first = arrays.group_docs[group_of_pair]
     keep = keep_doc[first + arrays.i] & keep_doc[first + arrays.j]
@@ -79,7 +79,7 @@ def drop_documents(arrays: PairArrays, present: np.ndarray) -> PairArrays:
         query_rows=query_rows,
         query_groups=arrays.query_groups,
         group_docs=doc_at[arrays.group_docs],
-        group_pairs=_offsets(keep)[arrays.group_pairs],
+        group_pairs=offsets_of(keep)[arrays.group_pairs],
         doc_row=moved[keep_doc].astype(np.int32),
         position=arrays.position[keep_doc],
         i=(doc_at[first + arrays.i] - shift)[keep].astype(np.int32),
@@ -104,7 +104,3 @@ def _sums(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     if values.size == 0:
         return np.zeros(0, np.float32)
     return np.add.reduceat(values.astype(np.float64), starts).astype(np.float32)
-
-
-def _offsets(counts: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

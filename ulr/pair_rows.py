@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ulr.arrow import hashes, whole
+from ulr.arrow import hashes, lists, whole
 from ulr.errors import DataRefused
 from ulr.kernels.merge import group_keys, merge_patterns
 from ulr.pair_counts import Histograms
@@ -101,12 +101,11 @@ def feature_rows(shown: ShownGroups, features: pa.Table) -> Rows:
     )
 
 
-def feature_matrix(features: pa.Table, rows: np.ndarray) -> np.ndarray:
-    """The chosen rows as float32, rows x width; every row must be as long as the first."""
-    offsets, values = list_column(features["features"])
-    lengths = np.diff(offsets)
+def feature_width(features: pa.Table, rows: np.ndarray) -> int:
+    """Features of a row; each of these rows must be as long as the first."""
     if rows.size == 0:
-        return np.zeros((0, 0), np.float32)
+        return 0
+    lengths = lists(features["features"]).lengths
     width = int(lengths[rows[0]])
     if (lengths[rows] != width).any():
         odd = int(rows[np.flatnonzero(lengths[rows] != width)[0]])
@@ -114,8 +113,30 @@ def feature_matrix(features: pa.Table, rows: np.ndarray) -> np.ndarray:
             f"features of query {features['query_id'][odd]}, document {features['doc_id'][odd]}: "
             f"{lengths[odd]} values where another row has {width}; one length for all"
         )
-    flat = values.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
-    return flat[offsets[rows][:, None] + np.arange(width)]
+    return width
+
+
+def feature_matrix(features: pa.Table) -> np.ndarray:
+    """All rows as float32, rows x width; not copied if they are float32 already."""
+    width = feature_width(features, np.arange(features.num_rows))
+    _, values = list_column(features["features"])
+    return _floats(values).reshape(features.num_rows, width)
+
+
+def take_features(features: pa.Table, rows: np.ndarray, width: int) -> np.ndarray:
+    """The chosen rows, which are of this width."""
+    if rows.size == 0:
+        return np.zeros((0, width), np.float32)
+    offsets, values = list_column(features["features"])
+    lengths, flat = np.diff(offsets), _floats(values)
+    as_wide = lengths == width
+    if not as_wide.all():  # others are of documents that were never shown
+        flat, rows = flat[np.repeat(as_wide, lengths)], (np.cumsum(as_wide) - 1)[rows]
+    return flat.reshape(-1, width)[rows]
+
+
+def _floats(values: pa.Array) -> np.ndarray:
+    return values.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
 
 
 def hash_column(column: pa.ChunkedArray | pa.Array, seeds: np.ndarray | None = None) -> np.ndarray:

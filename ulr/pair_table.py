@@ -14,10 +14,17 @@ from ulr.arrow import lists
 from ulr.co_clicks import co_click_sums, prior_variance
 from ulr.errors import DataRefused, UserError
 from ulr.histograms import cut_lists
-from ulr.pair_arrays import PairArrays
+from ulr.pair_arrays import PairArrays, take_queries
 from ulr.pair_counts import WeightedPairs, weigh_histograms, weigh_labels
 from ulr.pair_grouping import by_query, by_ranking, drop_documents
-from ulr.pair_rows import Rows, ShownGroups, feature_matrix, feature_rows, shown_groups
+from ulr.pair_rows import (
+    Rows,
+    ShownGroups,
+    feature_rows,
+    feature_width,
+    shown_groups,
+    take_features,
+)
 from ulr.schema import pairs_schema
 from ulr.weight_health import WeightHealth
 from ulr.weights import LABELS, NEEDS_ALL_PAIRS, Propensities, weight_table
@@ -131,7 +138,8 @@ def build_pair_table(
         _refuse_missing(shown, rows, recipe)
     arrays = GROUPINGS[recipe.grouping](shown, rows, weighted)
     arrays = drop_documents(arrays, present)
-    kept_rows = np.flatnonzero(present)
+    paired = np.diff(arrays.group_pairs[arrays.query_groups]) > 0
+    kept_rows = np.flatnonzero(present)[np.repeat(paired, np.diff(arrays.query_rows))]
     counts = Counter(
         groups=with_pairs.size,
         groups_without_pairs=int((~with_pairs).sum()),
@@ -141,12 +149,14 @@ def build_pair_table(
         duplicate_features=rows.duplicates,
         documents_too_deep=int(deep.sum()),
         queries=arrays.queries,
+        queries_without_pairs=int((~paired).sum()),
         pairs=arrays.pairs,
     )
     names = rows.names.take(pa.array(kept_rows))
-    matrix = feature_matrix(features, rows.feature_row[kept_rows])
-    table = _as_table(arrays, shown.query_ids, names, labels[kept_rows], matrix)
-    counts["queries_without_pairs"] = arrays.queries - table.num_rows
+    width = feature_width(features, rows.feature_row[present])
+    matrix = take_features(features, rows.feature_row[kept_rows], width)
+    query_ids = shown.query_ids.filter(pa.array(paired))
+    table = _as_table(take_queries(arrays, paired), query_ids, names, labels[kept_rows], matrix)
     return table, PairReport(counts, health)
 
 
@@ -198,15 +208,14 @@ def _as_table(
     arrays: PairArrays, query_ids: pa.Array, names: pa.Array, labels: np.ndarray,
     matrix: np.ndarray,
 ) -> pa.Table:  # fmt: skip
-    """One row per query that has a pair."""
+    """One row per query."""
     docs_at = arrays.group_docs[arrays.query_groups]
     pairs_at = arrays.group_pairs[arrays.query_groups]
-    width = matrix.shape[1] if matrix.size else 0
     columns = {
         "query_id": query_ids,
         "doc_ids": _lists(arrays.query_rows, names),
         "labels": _lists(arrays.query_rows, pa.array(labels, mask=labels < 0)),
-        "features": _lists(arrays.query_rows * width, pa.array(matrix.reshape(-1))),
+        "features": _lists(arrays.query_rows * matrix.shape[1], pa.array(matrix.reshape(-1))),
         "group_sizes": _lists(arrays.query_groups, np.diff(arrays.group_docs)),
         "doc_rows": _lists(docs_at, arrays.doc_row),
         "positions": _lists(docs_at, arrays.position),
@@ -216,8 +225,7 @@ def _as_table(
         "u_ij": _lists(pairs_at, arrays.u_ij),
         "u_ji": _lists(pairs_at, arrays.u_ji),
     }
-    table = pa.table([columns[f.name] for f in pairs_schema], schema=pairs_schema)
-    return table.filter(pa.array(np.diff(pairs_at) > 0))
+    return pa.table([columns[f.name] for f in pairs_schema], schema=pairs_schema)
 
 
 def _lists(offsets: np.ndarray, values: pa.Array | np.ndarray) -> pa.Array:

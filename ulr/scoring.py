@@ -75,7 +75,7 @@ COUNTED = "rows long, queries long"
 
 def score_table(features: pa.Table, scorer: Callable[[np.ndarray], np.ndarray]) -> pa.Table:
     """Rows of the scores table for queries that are here as a whole, query after query."""
-    matrix = feature_matrix(features, np.arange(features.num_rows))
+    matrix = feature_matrix(features)
     scores = scorer(matrix) if features.num_rows else np.zeros(0)
     table = pa.table(
         {"query_id": features["query_id"], "doc_id": features["doc_id"], "score": scores}

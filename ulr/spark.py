@@ -36,7 +36,7 @@ from ulr.storage import Storage
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed import Fleet, train_on_spark
 from ulr.training.failures import refusals_told
-from ulr.training.from_tables import LEARNED, TrainPlan
+from ulr.training.plan import LEARNED, TrainPlan
 from ulr.training.scoring import load_booster, scorer
 from ulr.training.spread import PairFiles
 

@@ -147,7 +147,7 @@ def on_spark(args: argparse.Namespace, files: list[str]) -> dict:
     from ulr.config import load_settings
     from ulr.session import start_session
     from ulr.training.distributed import Fleet, train_on_spark
-    from ulr.training.from_tables import TrainPlan
+    from ulr.training.plan import TrainPlan
     from ulr.training.spread import PairFiles
 
     settings = load_settings(None, ["spark.master=local[2]", "spark.driver.memory=3g"])

@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from alone import train_alone
 from clicked_pairs import as_table, clicked_data
 from pyspark import cloudpickle
 
 from ulr.errors import UserError
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed import Fleet, train_on_spark
-from ulr.training.from_tables import TrainPlan, load_pairs, train_plan
+from ulr.training.plan import TrainPlan
 from ulr.training.spread import PairFiles
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
@@ -56,7 +57,7 @@ def calm(spark, source):
 @pytest.fixture(scope="module")
 def alone(source):
     """What one process makes of it, without Spark."""
-    return train_plan(load_pairs(source.url, source.files), PLAN, None)
+    return train_alone(source, PLAN)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -19,7 +19,7 @@ from ulr.session import start_session
 from ulr.settings import Settings
 from ulr.terminal import say
 from ulr.training.barrier import room_for
-from ulr.training.from_tables import TrainPlan
+from ulr.training.plan import TrainPlan
 from ulr.warehouse import Warehouse
 
 Start = Callable[[], SparkSession]

@@ -45,7 +45,7 @@ def evaluate_part(
     if groups.num_rows == 0:
         return Totals()
     groups = cut_lists(groups, plan.pooled.depth)  # below, a click says nothing
-    matrix = feature_matrix(features, np.arange(features.num_rows))
+    matrix = feature_matrix(features)
     scores: dict[str, np.ndarray | None] = {LOGGING: None}
     for name, scorer in scorers.items():
         scores[name] = scorer(matrix) if features.num_rows else np.zeros(0)

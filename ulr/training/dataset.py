@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ulr.arrow import whole
 from ulr.errors import UserError
-from ulr.pair_arrays import PairArrays
+from ulr.pair_arrays import PairArrays, offsets_of, take_queries
 from ulr.schema import pairs_schema
 
 _INT32 = ("doc_rows", "positions", "pair_i", "pair_j")
@@ -26,11 +27,11 @@ class RankingData:
 
 
 def read_pairs(tables: Iterable[pa.Table | pa.RecordBatch]) -> RankingData:
-    """Rows of the pairs table, in the order given; the feature matrix is not copied per batch."""
+    """Rows of the pairs table, in the order given; a single batch is not copied."""
     batches = [b for t in tables for b in _batches(t) if b.num_rows]
     if not batches:
         raise UserError("the pairs table is empty: no query has a pair; see the counts of `pairs`")
-    table = pa.Table.from_batches(batches, schema=pairs_schema).combine_chunks()
+    table = pa.Table.from_batches(batches, schema=pairs_schema)
     columns = {name: _flat(table, name) for name in pairs_schema.names[1:]}
     rows = columns["doc_ids"][0]
     width = _width(columns["features"][0], rows)
@@ -38,8 +39,8 @@ def read_pairs(tables: Iterable[pa.Table | pa.RecordBatch]) -> RankingData:
     pairs = PairArrays(
         query_rows=rows,
         query_groups=columns["group_sizes"][0],
-        group_docs=_offsets(columns["group_sizes"][1]),
-        group_pairs=_offsets(columns["pair_counts"][1]),
+        group_docs=offsets_of(columns["group_sizes"][1].to_numpy()),
+        group_pairs=offsets_of(columns["pair_counts"][1].to_numpy()),
         doc_row=values["doc_rows"],
         position=values["positions"],
         i=values["pair_i"],
@@ -49,29 +50,14 @@ def read_pairs(tables: Iterable[pa.Table | pa.RecordBatch]) -> RankingData:
     )
     matrix = columns["features"][1].to_numpy(zero_copy_only=False).reshape(-1, width)
     labels = columns["labels"][1].fill_null(-1).to_numpy(zero_copy_only=False)
-    return RankingData(table["query_id"].combine_chunks(), matrix, labels, pairs)
+    return RankingData(whole(table["query_id"]), matrix, labels, pairs)
 
 
 def split_queries(data: RankingData, chosen: np.ndarray) -> RankingData:
     """The chosen queries (bool per query) with their rows, groups and pairs."""
-    p = data.pairs
-    in_group = np.repeat(chosen, np.diff(p.query_groups))
-    in_row = np.repeat(chosen, np.diff(p.query_rows))
-    in_doc = np.repeat(in_group, np.diff(p.group_docs))
-    in_pair = np.repeat(in_group, np.diff(p.group_pairs))
-    pairs = PairArrays(
-        query_rows=_offsets(np.diff(p.query_rows)[chosen]),
-        query_groups=_offsets(np.diff(p.query_groups)[chosen]),
-        group_docs=_offsets(np.diff(p.group_docs)[in_group]),
-        group_pairs=_offsets(np.diff(p.group_pairs)[in_group]),
-        doc_row=p.doc_row[in_doc],
-        position=p.position[in_doc],
-        i=p.i[in_pair],
-        j=p.j[in_pair],
-        u_ij=p.u_ij[in_pair],
-        u_ji=p.u_ji[in_pair],
-    )
+    in_row = np.repeat(chosen, np.diff(data.pairs.query_rows))
     names = data.query_ids.filter(pa.array(chosen))
+    pairs = take_queries(data.pairs, chosen)
     return RankingData(names, data.features[in_row], data.labels[in_row], pairs)
 
 
@@ -80,8 +66,7 @@ def _batches(table: pa.Table | pa.RecordBatch) -> list[pa.RecordBatch]:
 
 
 def _flat(table: pa.Table, name: str) -> tuple[np.ndarray, pa.Array]:
-    column = table[name].combine_chunks()
-    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    column = whole(table[name])
     offsets = np.asarray(column.offsets, np.int64)
     return offsets - offsets[0], column.flatten()
 
@@ -94,7 +79,3 @@ def _width(feature_offsets: np.ndarray, row_offsets: np.ndarray) -> int:
             "features must have one length for all"
         )
     return width
-
-
-def _offsets(counts: np.ndarray | pa.Array) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(np.asarray(counts, np.int64))])

@@ -29,9 +29,9 @@ from ulr.training.failures import (
     refusals_told,
     was_cancelled,
 )
-from ulr.training.from_tables import LEARNED, TrainPlan
 from ulr.training.parameters import split_parameters
 from ulr.training.partition import Bins
+from ulr.training.plan import LEARNED, TrainPlan
 from ulr.training.reference import make_reference
 from ulr.training.spread import Census, PairFiles, spread, take_census, take_sample
 from ulr.training.task import Hook, Job, Report

@@ -111,8 +111,11 @@ def _members(data: RankingData, validation: RankingData | None, bins: Bins) -> l
 
 def _dealt(data: RankingData, ranks: int, bins: Bins) -> list[Shard | None]:
     turn = np.arange(data.pairs.queries) % ranks
-    parts = [split_queries(data, turn == rank) for rank in range(ranks)]
-    return [build_shard([p], bins, p.pairs.rows) if p.pairs.rows else None for p in parts]
+    return [_shard(split_queries(data, turn == rank), bins) for rank in range(ranks)]
+
+
+def _shard(part: RankingData, bins: Bins) -> Shard | None:
+    return build_shard([part], bins, part.pairs.rows) if part.pairs.rows else None
 
 
 def _refuse_other_width(data: RankingData, validation: RankingData) -> None:

@@ -1,0 +1,31 @@
+"""One process without Spark, on published pair files: what every fleet is held to."""
+
+from __future__ import annotations
+
+import pyarrow.parquet as pq
+
+from ulr.holdout import queries_aside
+from ulr.training.biases import first_biases
+from ulr.training.dataset import read_pairs, split_queries
+from ulr.training.plan import LEARNED, TrainPlan
+from ulr.training.spread import PairFiles
+from ulr.training.trainer import TrainedRanker, train_ranker
+
+
+def train_alone(source: PairFiles, plan: TrainPlan) -> TrainedRanker:
+    """Train on most queries, stop on the rest."""
+    data = read_pairs(pq.read_table(file) for file in source.files)
+    aside = queries_aside(data.query_ids, plan.validation_share, "validation")
+    bins = min(plan.position_bins, int(data.pairs.position.max(initial=1)))
+    return train_ranker(
+        split_queries(data, ~aside),
+        rounds=plan.rounds,
+        lightgbm=plan.lightgbm,
+        metric=plan.metric,
+        repair=plan.repair,
+        biases=first_biases(bins, plan.p, plan.theta) if plan.method == LEARNED else None,
+        validation=split_queries(data, aside),
+        stop_on=plan.stop_on,
+        patience=plan.patience,
+        checkpoint_every=plan.checkpoint_every,
+    )
