@@ -17,7 +17,7 @@ from ulr.pair_counts import weigh_histograms
 from ulr.simulate.browsing import Independent, power_curve
 from ulr.training.biases import Biases, first_biases
 from ulr.training.dataset import RankingData, split_queries
-from ulr.training.objective import GRID, LambdaOptions, PairObjective, repaired
+from ulr.training.objective import GRID, LambdaOptions, PairObjective, grid_for, repaired
 from ulr.training.trainer import split_parameters, train_ranker
 from ulr.weights import independent_propensities, weight_table
 
@@ -180,6 +180,12 @@ def test_gradients_handed_to_lightgbm_are_on_the_grid():
         steps = values.astype(float) / GRID
         assert values.dtype == np.float32
         assert (steps == np.rint(steps)).all()
+
+
+def test_the_grid_is_as_fine_as_exact_sums_allow():
+    assert grid_for(2.0**32) == GRID
+    for bound in (1.5 * 2.0**33, 2.0**50):
+        assert bound / 2 < grid_for(bound) * 2.0**52 <= bound < grid_for(bound) * 2.0**53
 
 
 def test_joint_ranks_better_than_naive_where_clicks_are_biased():

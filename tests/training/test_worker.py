@@ -92,6 +92,18 @@ def test_one_two_and_three_workers_train_the_same_model_to_the_last_byte(samplin
     assert lgb.Booster(model_str=models[0]).num_trees() == 12
 
 
+@pytest.mark.parametrize("learned", [False, True], ids=["weights", "t+/t-"])
+def test_workers_agree_on_traffic_whose_sums_a_fixed_grid_could_not_hold(learned, monkeypatch):
+    per_query = DATA.pairs.pairs // DATA.pairs.queries
+    more = np.repeat(2.0 ** np.linspace(0, 40, DATA.pairs.queries), per_query).astype(np.float32)
+    pairs = DATA.pairs.with_weights(DATA.pairs.u_ij * more, DATA.pairs.u_ji * more)
+    heavy = replace(DATA, pairs=pairs)
+    monkeypatch.setitem(globals(), "TRAIN_DATA", split_queries(heavy, ~VALID))
+    start = TrainState(biases=first_biases(DOCS, 1)) if learned else None
+    states = [s for n in (1, 2, 3) for s in train_on(n, spec_of(), start)[0]]
+    assert len({state.model for state in states}) == 1
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_whatever_the_data_and_settings_one_two_and_five_workers_agree(seed, monkeypatch):
     rng = np.random.default_rng(seed)
@@ -188,6 +200,7 @@ def test_a_worker_that_leaves_in_the_middle_of_a_tree_ends_the_training_of_all()
         ({"data_sample_strategy": "goss"}, "only 'bagging'"),
         ({"extra_trees": True}, "only False"),
         ({"cegb_penalty_feature_lazy": [1.0, 2.0]}, "lightgbm.cegb_penalty_feature_lazy"),
+        ({"cegb_penalty_feature_coupled": [1.0, 2.0]}, "lightgbm.cegb_penalty_feature_coupled"),
         ({"eta": 0.1, "learning_rate": 0.2}, "lightgbm.eta and lightgbm.learning_rate are two"),
         ({"subsample": 0.5, "sub_row": 0.6}, "lightgbm.subsample and lightgbm.sub_row are two"),
         ({"machines": "a:1"}, "lightgbm.machines is set by training"),

@@ -6,6 +6,7 @@ summed over all data goes through `reduce`, so the same objective serves one pro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from ulr.training.biases import Biases
 
 Reduce = Callable[[np.ndarray], np.ndarray]
 GRID = 2.0**-20
+EXACT_BITS = 53  # of a float64: sums of fewer steps of the grid do not depend on their order
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,11 @@ class LambdaOptions:
 def alone(totals: np.ndarray) -> np.ndarray:
     """One process: the sum over workers is one's own."""
     return totals
+
+
+def grid_for(bound: float) -> float:
+    """The step that gradients are rounded to, so that sums up to `bound` are exact."""
+    return max(GRID, 2.0 ** (math.frexp(bound)[1] - EXACT_BITS))
 
 
 def repaired(pairs: PairArrays) -> PairArrays:
@@ -68,6 +75,9 @@ class PairObjective:
         self.reduce = reduce
         self.gradients = np.zeros(pairs.rows, np.float32)
         self.hessians = np.zeros(pairs.rows, np.float32)
+        # In whole numbers, so that all workers have the same total, and with it the same grid.
+        own = np.ceil(np.abs(pairs.u_ij) + np.abs(pairs.u_ji)).sum(dtype=np.float64)
+        self._total_weight = int(reduce(np.array([own], np.int64))[0])
         self._weighted = pairs
         if biases is not None:
             self._weighted = pairs.with_weights(
@@ -98,8 +108,16 @@ class PairObjective:
             truncation_level=self.options.lambdarank_truncation_level,
             norm=self.options.lambdarank_norm,
             metric=self.options.metric,
-            grid=GRID,
+            grid=grid_for(self._bound()),
         )
+
+    def _bound(self) -> float:
+        """More than any sum of gradients or Hessians can be: a pair adds to two rows."""
+        sigma = self.options.sigmoid
+        most = 2.0 * max(sigma, sigma * sigma) * self._total_weight
+        if self.biases is not None:
+            most /= float(self.biases.t_plus.min() * self.biases.t_minus.min())
+        return most
 
     def learn_biases(self, scores: np.ndarray) -> None:
         """After an iteration: t+ and t- from the losses of all data at the new scores."""

@@ -28,7 +28,8 @@ NETWORK = ("machines", "num_machines", "local_listen_port", "machine_list_filena
 ONLY = {"boosting": "gbdt", "data_sample_strategy": "bagging", "bagging_by_query": False,
         "extra_trees": False, "linear_tree": False, "use_quantized_grad": False,
         "path_smooth": 0.0, "cegb_penalty_split": 0.0,
-        "cegb_penalty_feature_lazy": "", "categorical_feature": ""}  # fmt: skip
+        "cegb_penalty_feature_lazy": "", "cegb_penalty_feature_coupled": "",
+        "categorical_feature": ""}  # fmt: skip
 MOST_ROWS = 2**30 - 1
 
 
