@@ -36,7 +36,8 @@ setup(
         "scipy>=1.13",
     ],
     extras_require={
-        "dev": ["hypothesis>=6", "pytest>=8", "ruff>=0.9"],
+        # moto: an S3 server to test against, the only one that installs from an index
+        "dev": ["hypothesis>=6", "moto[s3]>=5", "pytest>=8", "pytest-xdist>=3", "ruff>=0.9"],
         "bench": ["duckdb>=1", "xgboost>=3"],
         "server": ["psycopg2-binary>=2.9"],  # an MLflow server on PostgreSQL
     },

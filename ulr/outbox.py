@@ -22,7 +22,7 @@ def kept_if_away(warehouse: Warehouse, training: Submission) -> Iterator[None]:
     except RegistryAway as away:
         warehouse.storage.write_json(training.to_json(), FOLDER, f"{training.fingerprint}.json")
         raise RegistryAway(
-            f"{away}; the model is kept in {warehouse.storage.child(FOLDER)}: "
+            f"{away}; the model is kept in {warehouse.storage.shown(FOLDER)}: "
             "send it with `ulr registry sync` when the server is back"
         ) from away
 

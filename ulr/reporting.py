@@ -59,13 +59,13 @@ def write_page(storage: Storage, facts: Facts) -> str:
 
 def page_place(storage: Storage, name: str) -> str:
     """Where the page of a run is."""
-    return f"{storage.child(FOLDER)}/{name}.html"
+    return storage.shown(FOLDER, f"{name}.html")
 
 
 def kept_facts(storage: Storage, name: str) -> Facts:
     """The facts of a run by its name."""
     if name not in report_names(storage):
-        raise UserError(f"no report {name} in {storage.child(FOLDER)}; {_there(storage)}")
+        raise UserError(f"no report {name} in {storage.shown(FOLDER)}; {_there(storage)}")
     return read_facts(storage.read_json(FOLDER, f"{name}.json") or {})
 
 
@@ -79,7 +79,7 @@ def latest_night(storage: Storage) -> str:
     """The night to look at when none is named."""
     nights = [name for name in report_names(storage) if name[:4].isdigit()]
     if not nights:
-        raise UserError(f"no night has a report in {storage.child(FOLDER)}; {_there(storage)}")
+        raise UserError(f"no night has a report in {storage.shown(FOLDER)}; {_there(storage)}")
     return nights[-1]
 
 

@@ -16,6 +16,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from ulr.errors import UserError
+from ulr.masking import masked_address
 
 # Spark's names for filesystems that Arrow calls otherwise.
 _ALIASES = {"s3a://": "s3://", "s3n://": "s3://"}
@@ -52,6 +53,14 @@ class Storage:
         """The URL of a folder below this one, for another process to open."""
         base, question, query = self.url.partition("?")
         return "/".join((base.rstrip("/"), *parts)) + question + query
+
+    def shown(self, *parts: str) -> str:
+        """Where that is, for people: from the working folder on, without options and passwords."""
+        if self.is_local:
+            path = self.path(*parts)
+            near = os.path.relpath(path)
+            return path if near.startswith(os.pardir) else near
+        return masked_address(self.child(*parts).partition("?")[0])
 
     def exists(self, *parts: str) -> bool:
         """Whether a file or folder is there."""
@@ -164,8 +173,8 @@ def open_filesystem(url: str) -> tuple[pafs.FileSystem, str]:
         fs, path = pafs.FileSystem.from_uri(url)
     except (pa.ArrowInvalid, OSError, ValueError) as why:
         raise UserError(
-            f"cannot open {url!r}: {why}; use a local path or an Arrow filesystem URL "
-            "(file, s3, gs, hdfs, abfs)"
+            f"cannot open {masked_address(url)!r}: {why}; use a local path or an Arrow filesystem "
+            "URL (file, s3, gs, hdfs, abfs)"
         ) from None
     return fs, path.rstrip("/")
 

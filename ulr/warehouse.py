@@ -130,7 +130,7 @@ class Warehouse:
             there = self.partitions(table)
             stage = MADE_BY.get(table, table)
             hint = f"there is {there[0]} to {there[-1]}" if there else f"run `ulr {stage}` first"
-            raise UserError(f"the warehouse {self.storage.url} has no {what}; {hint}")
+            raise UserError(f"the warehouse {self.storage.shown()} has no {what}; {hint}")
         where = _join(table, partition)
         return [self.storage.path(where, manifest.folder, name) for name in manifest.files]
 

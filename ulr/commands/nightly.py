@@ -48,7 +48,7 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
             summary = run_night(str(date), night.steps(stepping), from_stage=args.from_stage)
             storage.write_json(summary.to_json(), FOLDER, f"{date}.json")
             summaries.append(summary)
-            kept = f"{settings.warehouse.path}/{FOLDER}/{date}.json"
+            kept = storage.shown(FOLDER, f"{date}.json")
             say(f"nightly {date}: {summary.outcome} in {summary.seconds:.1f} s -> {kept}")
             _report(night, summary)
             if summary.error is not None:

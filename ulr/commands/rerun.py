@@ -52,7 +52,7 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
     trials = trials_of(args, settings)
     compared = compare_trials(title, trials, window, force=args.force)
     show(comparison_table(compared))
-    where = trials[0].warehouse.storage.url
+    where = trials[0].warehouse.storage.shown()
     say(f"{title}: {len(trials)} models on {len(compared.dates)} days -> {where}")
     page = report_comparison(RERUN, args.name, compared, settings, settings.promote.metric)
     send(title, compared, page)

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
         )
     counts = outcome.manifest.counts
     told = f"{counts['rows']:,} documents of {counts['queries']:,} queries by {name}"
-    where = f"{warehouse.storage.child('scores', outcome.manifest.folder)}"
+    where = warehouse.storage.shown("scores", outcome.manifest.folder)
     say(f"score: {'unchanged, skipped (' + told + ')' if outcome.skipped else told} -> {where}")
     return Answer(outcome.to_json() | {"model": name})
 

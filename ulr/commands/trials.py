@@ -111,8 +111,8 @@ def send(title: str, compared: Compared, page: str) -> None:
         registry.attach_report(registry.send_comparison(f"{title} {window}", sent, found), page)
     except RegistryAway as away:
         raise RegistryAway(
-            f"{away}; the models and their metrics are in {first.warehouse.storage.url}: run the "
-            "same command again to send them"
+            f"{away}; the models and their metrics are in {first.warehouse.storage.shown()}: run "
+            "the same command again to send them"
         ) from away
 
 

@@ -1,0 +1,111 @@
+"""A warehouse on an object store: the S3 protocol, spoken by a server on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+
+import pyarrow as pa
+import pytest
+from moto.server import ThreadedMotoServer
+
+from ulr import lock
+from ulr.cli import main
+from ulr.errors import UserError
+from ulr.storage import Storage
+from ulr.warehouse import Warehouse
+
+TABLE = pa.table({"n": [1, 2, 3]})
+SECRET = "open-sesame"  # in the address: Spark's workers began before this server
+SMALL = {
+    "simulate.pages_per_day": 3000, "simulate.days": 1, "simulate.queries": 60,
+    "simulate.features": 8, "simulate.docs_per_query": 6, "simulate.positions": 3,
+    "groups.partitions": 2, "pairs.partitions": 2, "train.rounds": 3, "lightgbm.num_leaves": 4,
+    "mlflow.live": False,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server():
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    own = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    own.start()
+    yield ":".join(map(str, own.get_host_and_port()))
+    own.stop()
+
+
+def url_of(server: str, path: str, **more: str) -> str:
+    options = {"endpoint_override": server, "scheme": "http", "region": "us-east-1", **more}
+    return f"s3://nobody:{SECRET}@{path}?" + "&".join(f"{k}={v}" for k, v in options.items())
+
+
+@pytest.fixture
+def bucket(server, request, monkeypatch):
+    monkeypatch.setattr(lock, "SETTLE_S", 0.01)
+    name = f"bucket-{abs(hash(request.node.name))}"
+    return url_of(server, f"{name}/tables", allow_bucket_creation="true")
+
+
+def publish(warehouse: Warehouse, table: pa.Table, identity: str) -> None:
+    with warehouse.writing("scores", "", identity) as draft:
+        Storage(draft.url).write_table(table, "part-00000.parquet")
+        draft.publish(identity, counts={}, inputs={}, settings={})
+
+
+def test_a_table_is_published_replaced_and_swept(bucket):
+    warehouse = Warehouse(bucket)
+    for n in range(3):
+        publish(warehouse, TABLE.slice(n), f"made{n}")
+        assert warehouse.read("scores").equals(TABLE.slice(n))
+    assert warehouse.storage.folders("scores") == ["made1-1", "made2-1"]  # and a reader's last one
+    assert not warehouse.storage.exists("scores", ".lock")
+
+
+def test_what_breaks_off_leaves_the_old_table(bucket):
+    warehouse = Warehouse(bucket)
+    publish(warehouse, TABLE, "good")
+    with contextlib.suppress(ZeroDivisionError), warehouse.writing("scores", "", "bad") as draft:
+        Storage(draft.url).write_table(TABLE.slice(1), "part-00000.parquet")
+        raise ZeroDivisionError
+    assert warehouse.read("scores").equals(TABLE)
+    assert warehouse.storage.folders("scores") == ["good-1"]
+
+
+def test_a_second_writer_is_refused_by_name(bucket):
+    warehouse = Warehouse(bucket)
+    with (
+        warehouse.writing("scores", "", "mine"),
+        pytest.raises(UserError, match="is being written"),
+    ):
+        publish(warehouse, TABLE, "theirs")
+
+
+def test_a_bucket_that_is_not_there_is_told_in_one_line(server, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    nowhere = url_of(server, "no-such-bucket/tables")
+    code = main(["pairs", "--date", "2026-01-01", "--set", f"warehouse.path={nowhere}"])
+    told = capsys.readouterr().err
+    assert code == 2
+    assert told.count("\n") == 1
+    assert "no-such-bucket" in told
+    assert SECRET not in told
+
+
+def test_stages_work_on_it_from_groups_to_model(spark, bucket, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    changes = {**SMALL, "warehouse.path": bucket}
+    flags = [flag for k, v in changes.items() for flag in ("--set", f"{k}={v}")]
+    assert main(["simulate", *flags]) == 0
+    for stage in ("groups", "propensities", "pairs", "train"):
+        dated = ["--date", "2026-01-01"] if stage != "train" else []
+        assert main([stage, *dated, *flags]) == 0, capsys.readouterr().err
+    warehouse = Warehouse(bucket)
+    (model, record) = sorted(warehouse.files("models", "method=joint"))
+    assert model.endswith("model.txt")
+    assert warehouse.current("models", "method=joint").counts["trees"] > 0
+    assert not (tmp_path / "data" / "warehouse").exists()
+    assert record.endswith("record.json")
+    assert main(["score", "--model", "joint", *flags]) == 0
+    out, err = capsys.readouterr()
+    assert f"-> s3://***@{bucket.partition('@')[2].partition('?')[0]}/scores/" in out
+    assert SECRET not in out + err
