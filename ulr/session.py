@@ -35,6 +35,9 @@ def start_session(name: str, settings: Mapping[str, object]) -> SparkSession:
         chosen = dict(SparkConf().getAll())
     else:
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if bound := settings.get("driver.bindAddress"):
+            # Java would look up this machine's own name, and end where nothing resolves it.
+            environ.setdefault("SPARK_LOCAL_IP", str(bound))
     for key, value in settings.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if f"spark.{key}" not in chosen:
