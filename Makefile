@@ -7,13 +7,16 @@ READY := $(VENV)/.ready
 BENCHES ?= groups propensities kernels training quality distributed nightly
 BENCH_READY := $(VENV)/.bench-ready
 
-.PHONY: demo test test-pure bench dist pictures lint format clean java
+# Two files of tests at a time: most of a test is waiting, for a JVM, a server or a time-out.
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+
+.PHONY: demo test test-pure bench dist pictures transcript lint format clean java
 
 test: $(READY) java lint
-	$(BIN)/python -m pytest -q
+	$(PYTEST)
 
 test-pure: $(READY)
-	$(BIN)/python -m pytest -q -m "not spark"
+	$(PYTEST) -m "not spark"
 
 demo: $(READY) java
 	rm -rf data/demo
@@ -29,6 +32,10 @@ bench: $(BENCH_READY) java
 pictures: $(READY) java
 	$(BIN)/python .readme/terminal.py
 	$(BIN)/python tests/report/picture.py data/demo/warehouse/reports/2026-01-07.html .readme/report.png
+
+# A new user's first hour, typed and timed in a clean clone of what is committed.
+transcript:
+	$(PYTHON) .readme/transcript.py
 
 # A wheel, and an archive that runs it on a cluster: .readme/shipping.md. The same bytes every time.
 dist: $(READY)
