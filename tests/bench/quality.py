@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import lightgbm as lgb
 import numpy as np
@@ -35,7 +36,8 @@ from ulr.training.dataset import read_pairs
 from ulr.training.trainer import train_ranker
 from ulr.weights import Propensities
 
-METHODS = ("naive", "robust", "prs", "ips-all", "t+/t- p=0", "t+/t- p=2", "joint", "joint, plain")
+METHODS = ("naive", "robust", "pns", "prs", "ips-all", "affine", "t+/t- p=0", "t+/t- p=2", "joint",
+           "joint, plain")  # fmt: skip
 LABELS = "labels"
 SESSIONS = 16
 PEERS = ("LightGBM position", "XGBoost unbiased")
@@ -63,11 +65,12 @@ class Cell:
 
     def _ours(self, name: str):
         method, plain = name.partition(" p=")[0].partition(",")[0], name.endswith("plain")
-        recipe = make_recipe(method, self.known, co_click_variance=np.inf if plain else None)
+        known = replace(self.known, alpha=self.known.theta, beta=np.zeros(self.known.depth))
+        recipe = make_recipe(method, known, co_click_variance=np.inf if plain else None)
         data = read_pairs([build_pair_table(self.groups, self.features, recipe)[0]])
         biases = None
         if method == "t+/t-":
-            biases = first_biases(self.known.depth, int(name[-1]))
+            biases = first_biases(known.depth, int(name[-1]))
         how = {"lightgbm": self.lightgbm, "biases": biases, "repair": not plain}
         ranker = train_ranker(data, rounds=self.rounds, **how)
         return ranker.predict
