@@ -7,8 +7,8 @@ import json
 
 import pyarrow as pa
 
-from ulr.schema import TIMESTAMP
-from ulr.sessions import conform
+from ulr.parquetlogs import conform
+from ulr.schema import TIMESTAMP, page_schema
 
 ROWS = 7
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -28,7 +28,9 @@ def log_batch(**columns: pa.Array) -> pa.RecordBatch:
 def test_a_value_that_does_not_cast_sets_its_own_row_aside():
     clicks = [["true", "false"], None, ["true"], ["no", "maybe"], [], ["false", None], ["1"]]
     when = ["2026-01-01T12:00:00Z"] * 5 + ["yesterday", None]
-    read = conform(log_batch(clicks=pa.array(clicks), shown_at=pa.array(when)), "log.parquet")
+    read = conform(
+        log_batch(clicks=pa.array(clicks), shown_at=pa.array(when)), "log.parquet", page_schema
+    )
     assert read["problem"].to_pylist() == [*[None] * 3, "bad_type", None, "bad_type", None]
     assert [text and json.loads(text)["session_id"] for text in read["raw"].to_pylist()] == [
         *[None] * 3, "s3", None, "s5", None,
@@ -45,11 +47,13 @@ def test_times_finer_than_a_microsecond_are_cut():
     nanoseconds = int(NOON.timestamp()) * 10**9 + 123_456_789
     for zone in ("UTC", None):
         when = pa.array([nanoseconds] * ROWS, pa.timestamp("ns", zone))
-        read = conform(log_batch(shown_at=when), "log.parquet")
+        read = conform(log_batch(shown_at=when), "log.parquet", page_schema)
         assert read["problem"].null_count == ROWS
         assert set(read["shown_at"].to_pylist()) == {NOON + dt.timedelta(microseconds=123_456)}
 
 
 def test_a_column_of_a_type_that_cannot_be_cast_at_all_sets_every_row_aside():
-    read = conform(log_batch(clicks=pa.array(["yes"] * (ROWS - 1) + [None])), "log.parquet")
+    read = conform(
+        log_batch(clicks=pa.array(["yes"] * (ROWS - 1) + [None])), "log.parquet", page_schema
+    )
     assert read["problem"].to_pylist() == ["bad_type"] * (ROWS - 1) + [None]

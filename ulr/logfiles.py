@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import fnmatch
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from ulr.errors import UserError
+from ulr.schema import OPTIONAL_COLUMNS
 from ulr.storage import Storage, StoredFile
 
 
@@ -18,6 +22,11 @@ class LogFiles:
     storage: Storage
     files: list[StoredFile]
     filtered: bool
+
+    @property
+    def day(self) -> dt.date | None:
+        """The date that rows are chosen by, where the files hold others too."""
+        return self.date if self.filtered else None
 
     @property
     def paths(self) -> list[str]:
@@ -53,6 +62,20 @@ def find_log(path: str, date: dt.date) -> LogFiles:
     if not files:
         raise UserError(f"no log files at {dated!r}; check sessions.path and --date")
     return LogFiles(date, storage, files, filtered)
+
+
+def check_columns(found: Iterable[str], schema: pa.Schema, path: str) -> None:
+    """Refuse a file that lacks what every row must have."""
+    there = list(found)
+    missing = [n for n in schema.names if n not in there and n not in OPTIONAL_COLUMNS]
+    if missing:
+        other = "document set sessions.layout=impression"
+        if "doc_id" in schema.names:
+            other = "page set sessions.layout=page"
+        raise UserError(
+            f"{path} has no column {', '.join(missing)}; it has {', '.join(there) or 'none'}. "
+            f"For one row per {other}"
+        )
 
 
 def _folder_and_pattern(path: str) -> tuple[Storage, str | None]:

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import types as T
 
+from ulr.cli import user_error_of_a_task
 from ulr.config import load_settings
 from ulr.daily import build_groups
 from ulr.errors import DataRefused, UserError
@@ -188,7 +190,7 @@ def write_json(folder: Path, rows: list[dict]) -> Path:
 
 
 def write_csv(folder: Path, rows: list[dict]) -> Path:
-    folder.mkdir()
+    folder.mkdir(parents=True)
     flat = [
         {n: json.dumps(v) if isinstance(v, list) else None if v is None else
             v.isoformat() if isinstance(v, dt.datetime) else str(v).lower()
@@ -208,6 +210,20 @@ def test_text_formats_give_the_same_groups_as_parquet(spark, tmp_path, form, wri
     assert rows_of(tmp_path / "t", "groups") == rows_of(tmp_path / "p", "groups")
     bad = {name[4:]: n for name, n in text.manifest.counts.items() if name.startswith("bad:")}
     assert bad == reasons
+
+
+def test_every_csv_file_is_read_by_its_own_header(spark, tmp_path):
+    rng = random.Random(15)
+    log = [page(n, rng) for n in range(60)]
+    names = list(log[0])
+    for number, order in enumerate((names[:5], names, names[::-1])):
+        rows = [{n: row[n] for n in order} for row in log[number::3]]
+        path = write_csv(tmp_path / "csv" / f"{number}", rows)
+    (path / "empty.csv").write_text("")
+    plain = [row if n % 3 else row | dict.fromkeys(names[5:]) for n, row in enumerate(log)]
+    build(spark, tmp_path / "w", tmp_path / "csv", "sessions.format=csv")
+    rows = rows_of(tmp_path / "w", "groups")
+    assert oracle.expand_groups(rows) == oracle.click_histograms(plain, 50)
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
@@ -269,6 +285,42 @@ def test_impressions_give_the_same_groups_as_pages(spark, tmp_path):
     outcome = build(spark, tmp_path / "i", path, "sessions.layout=impression")
     assert rows_of(tmp_path / "i", "groups") == rows_of(tmp_path / "p", "groups")
     assert outcome.manifest.counts["duplicate_rows"] == 40
+
+
+def test_every_file_of_impressions_is_read_by_its_own_columns(spark, tmp_path):
+    """One without the optional columns, one as pandas writes it, one with numbers for names."""
+    rng = random.Random(16)
+    pages = [page(n, rng) | {"query_id": f"{n % 7}"} for n in range(60)]
+    tables = []
+    for n in range(3):
+        table = pa.Table.from_pylist(impressions_of(pages[n::3]), schema=impression_schema)
+        tables.append(table)
+    tables[0] = tables[0].drop_columns(["segment", "bucket", "swapped"])
+    for number, name, kind in ((1, "shown_at", pa.timestamp("ns")), (2, "query_id", pa.int64()),
+                               (2, "position", pa.float64())):  # fmt: skip
+        at = tables[number].schema.get_field_index(name)
+        tables[number] = tables[number].set_column(at, name, tables[number][name].cast(kind))
+    (tmp_path / "log").mkdir()
+    for n, table in enumerate(tables):
+        pq.write_table(table, tmp_path / "log" / f"part-{n}.parquet")
+    build(spark, tmp_path / "w", tmp_path / "log", "sessions.layout=impression")
+    bare = {"segment": None, "bucket": None, "swapped": None}
+    plain = [row if n % 3 else row | bare for n, row in enumerate(pages)]
+    rows = rows_of(tmp_path / "w", "groups")
+    assert oracle.expand_groups(rows) == oracle.click_histograms(plain, 50)
+
+
+def test_a_position_that_is_no_whole_number_is_set_aside(spark, tmp_path):
+    rows = impressions_of([page(1, random.Random(17)) | {"doc_ids": ["a", "b"],
+                                                         "clicks": [True, False]}])  # fmt: skip
+    table = pa.Table.from_pylist(rows, schema=impression_schema)
+    at = table.schema.get_field_index("position")
+    (tmp_path / "log").mkdir()
+    table = table.set_column(at, "position", pa.array([1.0, 2.7]))
+    pq.write_table(table, tmp_path / "log" / "part-0.parquet")
+    build(spark, tmp_path / "w", tmp_path / "log", "sessions.layout=impression")
+    (row,) = rows_of(tmp_path / "w", "quarantine")
+    assert (row["reason"], json.loads(row["raw"])["position"]) == ("bad_type", 2.7)
 
 
 def test_broken_impressions_are_quarantined_session_by_session(spark, tmp_path):
@@ -373,6 +425,13 @@ def test_a_log_that_cannot_be_read_is_one_clear_line(spark, tmp_path):
     path = write_impressions(tmp_path / "impressions", [])
     with pytest.raises(UserError, match=r"no column doc_ids, clicks; .*layout=impression"):
         build(spark, tmp_path / "w", path)
+    (path / "log.parquet").write_text("session_id,query_id\n")
+    with pytest.raises(UserError, match=r"log.parquet is not a Parquet file: .*sessions.format"):
+        build(spark, tmp_path / "w", path)
+    (tmp_path / "log" / f"dt={DATE}" / "part-9.parquet").touch()
+    with pytest.raises(PythonException) as error:
+        build(spark, tmp_path / "w", tmp_path / "log")
+    assert "part-9.parquet is not a Parquet file" in str(user_error_of_a_task(error.value))
 
 
 @pytest.mark.parametrize(
