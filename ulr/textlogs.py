@@ -7,6 +7,7 @@ not have its column's type. CSV writes lists as JSON arrays: `["d1","d2"]`, `[tr
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
@@ -22,6 +23,7 @@ from ulr.logfiles import LogFiles, check_columns
 from ulr.session import spark_schema
 
 _RAW = "raw"
+_PATTERN = re.compile(r"([\\*?\[\]{}])")
 READERS = 16  # files whose first line is asked for at a time
 
 
@@ -39,9 +41,14 @@ def read_typed_rows(spark: SparkSession, log: LogFiles, form: str, schema: pa.Sc
     return rows.where(F.col("shown_at").isNull() | (F.to_date("shown_at") == F.lit(log.day)))
 
 
+def spark_url(folder: str, path: str) -> str:
+    """A file below a folder as Spark finds it: by host and account too, and never as a pattern."""
+    base = folder.partition("?")[0] if "://" in folder else f"file://{folder}"
+    return _PATTERN.sub(r"\\\1", f"{base.rstrip('/')}/{path}")
+
+
 def _urls(log: LogFiles) -> list[str]:
-    scheme, separator, _ = log.storage.url.partition("://")
-    return [f"{scheme}://{path}" if separator else f"file://{path}" for path in log.paths]
+    return [spark_url(log.storage.url, file.path) for file in log.files]
 
 
 def _json(spark: SparkSession, log: LogFiles, schema: pa.Schema) -> Iterator[DataFrame]:

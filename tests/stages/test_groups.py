@@ -19,7 +19,10 @@ from ulr.cli import user_error_of_a_task
 from ulr.config import load_settings
 from ulr.daily import build_groups
 from ulr.errors import DataRefused, UserError
+from ulr.logfiles import LogFiles
 from ulr.schema import groups_schema, impression_schema, page_schema, quarantine_schema
+from ulr.storage import Storage
+from ulr.textlogs import read_typed_rows, spark_url
 from ulr.warehouse import Warehouse
 from ulr.window import merge_window
 
@@ -432,6 +435,25 @@ def test_a_log_that_cannot_be_read_is_one_clear_line(spark, tmp_path):
     with pytest.raises(PythonException) as error:
         build(spark, tmp_path / "w", tmp_path / "log")
     assert "part-9.parquet is not a Parquet file" in str(user_error_of_a_task(error.value))
+
+
+def test_a_file_of_text_may_have_any_name(spark, tmp_path):
+    rng = random.Random(18)
+    path = write_json(tmp_path / "log {old} [1]", [page(n, rng) for n in range(5)])
+    (path / "log.json").rename(path / "what? [a-b].json")
+    found = LogFiles(DATE, Storage(str(path)), Storage(str(path)).files(), False)
+    assert read_typed_rows(spark, found, "json", page_schema).count() == 5
+
+
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [("/data/log", "file:///data/log/a/b.json"),
+     ("hdfs://name:8020/log", "hdfs://name:8020/log/a/b.json"),
+     ("abfs://box@account.host/log?x=1", "abfs://box@account.host/log/a/b.json"),
+     ("s3a://bucket", "s3a://bucket/a/b.json")],
+)  # fmt: skip
+def test_spark_finds_a_file_where_the_log_is(folder, expected):
+    assert spark_url(folder, "a/b.json") == expected
 
 
 @pytest.mark.parametrize(
