@@ -6,12 +6,15 @@ import datetime as dt
 import fnmatch
 from collections.abc import Iterable
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from ulr.errors import UserError
 from ulr.schema import OPTIONAL_COLUMNS
 from ulr.storage import Storage, StoredFile
+
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # Hive's and Spark's folder name for null
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,16 @@ def find_log(path: str, date: dt.date) -> LogFiles:
     if not files:
         raise UserError(f"no log files at {dated!r}; check sessions.path and --date")
     return LogFiles(date, storage, files, filtered)
+
+
+def folder_columns(path: str, schema: pa.Schema) -> dict[str, str | None]:
+    """Columns that folders keep for the files in them, as in `segment=mobile/part-0.parquet`."""
+    named = (folder.partition("=") for folder in path.split("/")[:-1])
+    return {
+        name: None if value == NO_VALUE else unquote(value)
+        for name, _, value in named
+        if name in schema.names
+    }
 
 
 def check_columns(found: Iterable[str], schema: pa.Schema, path: str) -> None:

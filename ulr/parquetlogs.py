@@ -9,9 +9,10 @@ from __future__ import annotations
 import datetime as dt
 import heapq
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 
 from ulr.arrow import valid
 from ulr.errors import UserError
-from ulr.logfiles import LogFiles, check_columns
+from ulr.logfiles import LogFiles, check_columns, folder_columns
 from ulr.schema import TIMESTAMP, reading
 from ulr.storage import open_filesystem
 
@@ -33,25 +34,28 @@ Batches = Iterator[pa.RecordBatch]
 
 @dataclass(frozen=True)
 class Split:
-    """Row groups [first, last) of one Parquet file; last = -1 is the end."""
+    """Row groups [first, last) of one Parquet file; last = -1 is the end. folder: columns that
+    the names of its folders add."""
 
     path: str
     first: int
     last: int
+    folder: Mapping[str, str | None]
 
 
 def check_first_file(log: LogFiles, schema: pa.Schema) -> None:
     """A wrong layout or format is told before any task begins."""
     with log.storage.fs.open_input_file(log.paths[0]) as stream:
-        check_columns(_open(stream, log.paths[0]).schema_arrow.names, schema, log.paths[0])
+        names = _open(stream, log.paths[0]).schema_arrow.names
+    check_columns([*names, *folder_columns(log.files[0].path, schema)], schema, log.paths[0])
 
 
-def plan_tasks(log: LogFiles, parallelism: int) -> list[list[Split]]:
+def plan_tasks(log: LogFiles, schema: pa.Schema, parallelism: int) -> list[list[Split]]:
     """Spread the log's bytes over tasks: two a core where there is work for them, none much over
     SPLIT_BYTES, and small files together, so that a task has pages to combine."""
     total = sum(f.size for f in log.files)
     target = max(MIN_SPLIT_BYTES, min(SPLIT_BYTES, total // (2 * parallelism)))
-    splits = sorted(_splits(log, target), key=lambda s: -s[1])
+    splits = sorted(_splits(log, schema, target), key=lambda s: -s[1])
     tasks: list[list[Split]] = [[] for _ in range(max(1, min(len(splits), -(-total // target))))]
     loads = [(0, number) for number in range(len(tasks))]
     for split, size in splits:
@@ -61,26 +65,27 @@ def plan_tasks(log: LogFiles, parallelism: int) -> list[list[Split]]:
     return tasks
 
 
-def _splits(log: LogFiles, target: int) -> Iterator[tuple[Split, int]]:
+def _splits(log: LogFiles, schema: pa.Schema, target: int) -> Iterator[tuple[Split, int]]:
     """Splits with their sizes in bytes; only a large file's footer is read here."""
     for file, path in zip(log.files, log.paths, strict=True):
+        folder = folder_columns(file.path, schema)
         if file.size <= target:
-            yield Split(path, 0, -1), file.size
+            yield Split(path, 0, -1, folder), file.size
             continue
         with log.storage.fs.open_input_file(path) as stream:
             groups = _open(stream, path).num_row_groups
         pieces = max(1, min(groups, -(-file.size // target)))
         bounds = [groups * p // pieces for p in range(pieces + 1)]
         for first, last in pairwise(bounds):
-            yield Split(path, first, last), file.size // pieces
+            yield Split(path, first, last, folder), file.size // pieces
 
 
 def read_rows(
     batches: Batches, *, url: str, tasks: list[list[Split]], schema: pa.Schema, day: dt.date | None
 ) -> Batches:
     """The rows of the tasks whose numbers Spark hands in, with the columns of `reading(schema)`."""
-    for batch, path in _raw_batches(batches, url, tasks, schema.names):
-        rows = conform(batch, path, schema)
+    for batch, split in _raw_batches(batches, url, tasks, schema.names):
+        rows = conform(batch, split.path, schema, split.folder)
         yield rows if day is None else rows.filter(_on_day(rows["shown_at"], day))
 
 
@@ -88,13 +93,13 @@ def read_ids(
     batches: Batches, *, url: str, tasks: list[list[Split]], schema: pa.Schema, day: dt.date | None
 ) -> Iterator[pa.Array]:
     """A date filter is left out: an id that also occurs on another date is merely suspect."""
-    for batch, path in _raw_batches(batches, url, tasks, ["session_id"]):
-        yield conform(batch, path, schema)["session_id"]
+    for batch, split in _raw_batches(batches, url, tasks, ["session_id"]):
+        yield conform(batch, split.path, schema, split.folder)["session_id"]
 
 
 def _raw_batches(
     batches: Batches, url: str, tasks: list[list[Split]], columns: list[str]
-) -> Iterator[tuple[pa.RecordBatch, str]]:
+) -> Iterator[tuple[pa.RecordBatch, Split]]:
     """The splits of the tasks whose numbers Spark hands in."""
     fs, _ = open_filesystem(url)
     numbers = (n for batch in batches for n in batch.column(0).to_pylist())
@@ -105,7 +110,7 @@ def _raw_batches(
             names = [c for c in columns if c in file.schema_arrow.names]
             groups = list(range(split.first, last))
             for batch in file.iter_batches(BATCH_ROWS, groups, names, use_threads=False):
-                yield batch, split.path
+                yield batch, split
 
 
 def _open(stream: pa.NativeFile, path: str) -> pq.ParquetFile:
@@ -118,13 +123,20 @@ def _open(stream: pa.NativeFile, path: str) -> pq.ParquetFile:
         ) from None
 
 
-def conform(batch: pa.RecordBatch, source: str, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with the columns of `reading(schema)`: absent ones null, others cast if lossless.
+def conform(
+    batch: pa.RecordBatch,
+    source: str,
+    schema: pa.Schema,
+    folder: Mapping[str, str | None] = MappingProxyType({}),
+) -> pa.RecordBatch:
+    """The batch with the columns of `reading(schema)`: those that are absent from its
+    folder or else null, others cast if lossless.
 
     A row with a value that cannot be cast is a bad_type, and it alone.
     """
     rows = batch.num_rows
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns = {n: pa.repeat(pa.scalar(v, pa.string()), rows) for n, v in folder.items()}
+    columns |= zip(batch.schema.names, batch.columns, strict=True)
     bad = np.zeros(rows, bool)
     arrays: list[pa.Array] = []
     for field in schema:

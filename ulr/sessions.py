@@ -70,7 +70,7 @@ def _parquet_tasks(
 ) -> tuple[DataFrame, dict[str, Any]]:
     """A row per task, and what a task must know to read its part of the log."""
     check_first_file(log, schema)
-    tasks = plan_tasks(log, spark.sparkContext.defaultParallelism)
+    tasks = plan_tasks(log, schema, spark.sparkContext.defaultParallelism)
     options = {"url": log.storage.url, "tasks": tasks, "schema": schema, "day": log.day}
     return spark.range(0, len(tasks), 1, len(tasks)), options
 

@@ -19,11 +19,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ulr.errors import UserError
-from ulr.logfiles import LogFiles, check_columns
+from ulr.logfiles import LogFiles, check_columns, folder_columns
 from ulr.session import spark_schema
 
 _RAW = "raw"
 _PATTERN = re.compile(r"([\\*?\[\]{}])")
+Folder = tuple[tuple[str, str | None], ...]
 READERS = 16  # files whose first line is asked for at a time
 
 
@@ -47,34 +48,47 @@ def spark_url(folder: str, path: str) -> str:
     return _PATTERN.sub(r"\\\1", f"{base.rstrip('/')}/{path}")
 
 
-def _urls(log: LogFiles) -> list[str]:
-    return [spark_url(log.storage.url, file.path) for file in log.files]
-
-
 def _json(spark: SparkSession, log: LogFiles, schema: pa.Schema) -> Iterator[DataFrame]:
     typed = T.StructType([*spark_schema(schema), T.StructField(_RAW, T.StringType())])
-    rows = spark.read.schema(typed).json(
-        _urls(log), mode="PERMISSIVE", columnNameOfCorruptRecord=_RAW
-    )
-    problem = F.when(F.col(_RAW).isNotNull(), F.lit("bad_type"))
-    yield rows.withColumns({"source": F.col("_metadata.file_path"), "problem": problem})
+    for (folder, _), urls in _alike(log, schema, [b""] * len(log.files)).items():
+        rows = spark.read.schema(typed).json(
+            urls, mode="PERMISSIVE", columnNameOfCorruptRecord=_RAW
+        )
+        problem = F.when(F.col(_RAW).isNotNull(), F.lit("bad_type"))
+        added = {
+            name: F.coalesce(name, F.lit(value).try_cast(typed[name].dataType))
+            for name, value in folder
+        }
+        yield rows.withColumns(
+            {"source": F.col("_metadata.file_path"), "problem": problem, **added}
+        )
 
 
 def _csv(spark: SparkSession, log: LogFiles, schema: pa.Schema) -> Iterator[DataFrame]:
     """Files of one header at a time: Spark would read them all by the order of the first."""
     with ThreadPoolExecutor(READERS) as pool:
         headers = list(pool.map(partial(_header, log), log.paths))
-    by_header: dict[bytes, list[str]] = {}
-    for url, header in zip(_urls(log), headers, strict=True):
-        by_header.setdefault(header, []).append(url)
-    if by_header.pop(b"", None) and not by_header:
+    by_header = {key: urls for key, urls in _alike(log, schema, headers).items() if key[1]}
+    if not by_header:
         check_columns([], schema, log.paths[0])
-    for number, urls in enumerate(by_header.values()):
+    for number, ((folder, _), urls) in enumerate(by_header.items()):
         text = spark.read.csv(urls, header=True, escape='"', multiLine=False)
+        added = {name: F.lit(value) for name, value in folder if name not in text.columns}
+        text = text.withColumns({"source": F.col("_metadata.file_path"), **added})
         if number == 0:  # elsewhere a column may be absent: its rows are set aside
             check_columns(text.columns, schema, urls[0])
-        source = F.col("_metadata.file_path")
-        yield _from_text(text.withColumn("source", source), spark_schema(schema))
+        yield _from_text(text, spark_schema(schema))
+
+
+def _alike(
+    log: LogFiles, schema: pa.Schema, headers: list[bytes]
+) -> dict[tuple[Folder, bytes], list[str]]:
+    """URLs of the files that can be read at once: of one header, in folders of one meaning."""
+    found: dict[tuple[Folder, bytes], list[str]] = {}
+    for file, header in zip(log.files, headers, strict=True):
+        folder = tuple(folder_columns(file.path, schema).items())
+        found.setdefault((folder, header), []).append(spark_url(log.storage.url, file.path))
+    return found
 
 
 def _header(log: LogFiles, path: str) -> bytes:

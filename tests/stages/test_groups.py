@@ -186,7 +186,7 @@ def test_long_lists_are_cut_and_counted(spark, tmp_path):
 
 
 def write_json(folder: Path, rows: list[dict]) -> Path:
-    folder.mkdir()
+    folder.mkdir(parents=True)
     lines = [json.dumps(row, default=lambda t: t.isoformat()) for row in rows]
     (folder / "log.json").write_text("\n".join(lines) + "\n")
     return folder
@@ -369,6 +369,23 @@ def test_a_log_without_date_folders_is_filtered_by_time(spark, tmp_path):
     for date, pages in ((DATE, today), (next_day, tomorrow)):
         rows = rows_of(tmp_path / "w", "groups", date)
         assert oracle.expand_groups(rows) == oracle.click_histograms(pages, 50)
+
+
+@pytest.mark.parametrize("form", ["parquet", "json", "csv"])
+def test_folders_may_hold_columns(spark, tmp_path, form):
+    """As Spark's partitionBy writes them: out of the files, and null by a name of its own."""
+    rng = random.Random(19)
+    log = [page(n, rng) for n in range(40)]
+    write = {"parquet": write_parquet, "json": write_json, "csv": write_csv}[form]
+    for segment, name in ((None, "__HIVE_DEFAULT_PARTITION__"), ("mobile", "mobile")):
+        rows = [{n: v for n, v in row.items() if n != "segment"}
+                for row in log if row["segment"] == segment]  # fmt: skip
+        path = write(tmp_path / "log" / f"dt={DATE}" / f"segment={name}", rows)
+        for file in path.glob("*.parquet"):
+            pq.write_table(pq.read_table(file, partitioning=None).drop_columns("segment"), file)
+    build(spark, tmp_path / "w", tmp_path / "log", f"sessions.format={form}")
+    rows = rows_of(tmp_path / "w", "groups")
+    assert oracle.expand_groups(rows) == oracle.click_histograms(log, 50)
 
 
 def test_a_window_of_days_equals_aggregating_them_at_once(spark, tmp_path):
