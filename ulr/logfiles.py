@@ -72,8 +72,8 @@ def folder_columns(path: str, schema: pa.Schema) -> dict[str, str | None]:
     named = (folder.partition("=") for folder in path.split("/")[:-1])
     return {
         name: None if value == NO_VALUE else unquote(value)
-        for name, _, value in named
-        if name in schema.names
+        for name, equals, value in named
+        if equals and name in schema.names
     }
 
 

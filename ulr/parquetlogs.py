@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ulr.arrow import valid
+from ulr.arrow import valid, without_views
 from ulr.errors import UserError
 from ulr.logfiles import LogFiles, check_columns, folder_columns
 from ulr.schema import TIMESTAMP, reading
@@ -28,6 +28,8 @@ from ulr.storage import open_filesystem
 SPLIT_BYTES = 128 << 20
 MIN_SPLIT_BYTES = 8 << 20
 BATCH_ROWS = 131_072
+BATCH_DOCUMENTS = 8 << 20
+LISTS = ("doc_ids.", "clicks.")  # where Parquet keeps their elements
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -109,8 +111,20 @@ def _raw_batches(
             last = file.num_row_groups if split.last < 0 else split.last
             names = [c for c in columns if c in file.schema_arrow.names]
             groups = list(range(split.first, last))
-            for batch in file.iter_batches(BATCH_ROWS, groups, names, use_threads=False):
+            rows = _batch_rows(file.metadata, groups)
+            for batch in file.iter_batches(rows, groups, names, use_threads=False):
                 yield batch, split
+
+
+def _batch_rows(file: pq.FileMetaData, groups: list[int]) -> int:
+    """How many rows to read at a time: fewer where lists are long, so that a batch fits."""
+    rows = BATCH_ROWS
+    for group in map(file.row_group, groups):
+        columns = map(group.column, range(group.num_columns))
+        lists = [c.num_values for c in columns if c.path_in_schema.startswith(LISTS)]
+        if documents := max(lists, default=0):
+            rows = min(rows, BATCH_DOCUMENTS * group.num_rows // documents)
+    return max(1, rows)
 
 
 def _open(stream: pa.NativeFile, path: str) -> pq.ParquetFile:
@@ -136,7 +150,7 @@ def conform(
     """
     rows = batch.num_rows
     columns = {n: pa.repeat(pa.scalar(v, pa.string()), rows) for n, v in folder.items()}
-    columns |= zip(batch.schema.names, batch.columns, strict=True)
+    columns |= zip(batch.schema.names, map(without_views, batch.columns), strict=True)
     bad = np.zeros(rows, bool)
     arrays: list[pa.Array] = []
     for field in schema:
@@ -160,7 +174,7 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     says only that there is one. Times are cut to microseconds; pandas writes nanoseconds."""
     try:
         return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True))
-    except pa.ArrowNotImplementedError:
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
         return pa.nulls(len(column), wanted)
     except pa.ArrowInvalid:
         if len(column) == 1:
