@@ -16,6 +16,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import types as T
 
 from ulr.cli import user_error_of_a_task
+from ulr.commands.groups import describe
 from ulr.config import load_settings
 from ulr.daily import build_groups
 from ulr.errors import DataRefused, UserError
@@ -434,6 +435,14 @@ def test_too_many_broken_rows_stop_the_run_and_name_the_three_commonest_reasons(
     assert "null_query_id" not in message
     assert Warehouse(str(tmp_path / "w")).current("groups", f"dt={DATE}") is None
     assert len(rows_of(tmp_path / "w", "quarantine")) == 23
+
+
+@pytest.mark.parametrize("form", ["parquet", "json"])
+def test_a_log_without_a_row_is_an_empty_table(spark, tmp_path, form):
+    write = write_parquet if form == "parquet" else write_json
+    outcome = build(spark, tmp_path / "w", write(tmp_path / "log", []), f"sessions.format={form}")
+    assert describe(outcome) == "0 pages -> 0 groups, 0 patterns"
+    assert rows_of(tmp_path / "w", "groups") == []
 
 
 def test_a_log_that_cannot_be_read_is_one_clear_line(spark, tmp_path):
