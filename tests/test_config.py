@@ -44,6 +44,11 @@ def test_settings_cannot_be_changed_afterwards():
         ("simulate.swaps=[{share: 0.1}]", ["simulate.swaps.0", "kind", "bucket"]),
         ("simulate.swaps=[{bucket: '1:1', share: 0.1}]", ["simulate.swaps.0", "1:1"]),
         ("simulate.segments=[{name: a, share: 0.4, eta: 1}]", ["segments", "add up to 1"]),
+        ("simulate.positions=1", ["simulate: swaps: single needs 2 positions, positions is 1"]),
+        ("simulate.swaps=[{bucket: '1:20', share: 0.1}]", ["1:20 needs 20", "positions is 10"]),
+        ("spark.a.b=null", ["spark.a.b = None: "]),
+        ("lightgbm.x=null", ["lightgbm.x = None: "]),
+        ("pairs.co_click_variance=x", ["pairs.co_click_variance = 'x': "]),
         ("nothing", ["section.key=value"]),
         ("nosuch.key=1", ["nosuch", "allowed", "groups"]),
     ],
@@ -67,6 +72,9 @@ def test_a_missing_file_and_broken_yaml_are_one_line(tmp_path):
     with pytest.raises(UserError, match="No such file"):
         load_settings(str(tmp_path / "absent.yaml"))
     broken = tmp_path / "broken.yaml"
+    broken.write_bytes(b"a: caf\xe9")
+    with pytest.raises(UserError, match="not UTF-8"):
+        load_settings(str(broken))
     broken.write_text("a: [")
     with pytest.raises(UserError, match="not YAML"):
         load_settings(str(broken))

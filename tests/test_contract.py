@@ -40,6 +40,12 @@ def test_a_repeated_document_is_found_past_64_positions():
     assert check_pages(as_batch(pages)).reason.to_pylist() == [None, "duplicate_document"]
 
 
+def test_a_bucket_past_every_end_is_one_page_set_aside():
+    good = {"session_id": "s", "query_id": "q", "shown_at": 0, "doc_ids": ["a"], "clicks": [True]}
+    pages = [good, good | {"bucket": f"1:{10**30}", "swapped": True}]
+    assert check_pages(as_batch(pages)).reason.to_pylist() == [None, "bucket_past_end"]
+
+
 @pytest.mark.parametrize("name", REASONS)
 def test_every_reason_is_explained(name):
     assert REASONS[name]

@@ -6,9 +6,12 @@ import datetime as dt
 import json
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ulr.schema import TIMESTAMP
-from ulr.sessions import conform
+from ulr import parquetlogs
+from ulr.logfiles import find_log, folder_columns
+from ulr.parquetlogs import conform
+from ulr.schema import TIMESTAMP, page_schema
 
 ROWS = 7
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -28,7 +31,9 @@ def log_batch(**columns: pa.Array) -> pa.RecordBatch:
 def test_a_value_that_does_not_cast_sets_its_own_row_aside():
     clicks = [["true", "false"], None, ["true"], ["no", "maybe"], [], ["false", None], ["1"]]
     when = ["2026-01-01T12:00:00Z"] * 5 + ["yesterday", None]
-    read = conform(log_batch(clicks=pa.array(clicks), shown_at=pa.array(when)), "log.parquet")
+    read = conform(
+        log_batch(clicks=pa.array(clicks), shown_at=pa.array(when)), "log.parquet", page_schema
+    )
     assert read["problem"].to_pylist() == [*[None] * 3, "bad_type", None, "bad_type", None]
     assert [text and json.loads(text)["session_id"] for text in read["raw"].to_pylist()] == [
         *[None] * 3, "s3", None, "s5", None,
@@ -40,16 +45,52 @@ def test_a_value_that_does_not_cast_sets_its_own_row_aside():
     assert read["shown_at"].to_pylist() == [NOON] * 5 + [None, None]
 
 
+def test_only_folders_with_a_name_and_a_value_are_columns():
+    path = (
+        "clicks/dt=2026-01-01/segment=a%2Fb/swapped=__HIVE_DEFAULT_PARTITION__/query_id=q.parquet"
+    )
+    assert folder_columns(path, page_schema) == {"segment": "a/b", "swapped": None}
+
+
+def test_views_of_lists_are_lists():
+    """Arrow's own cast of them leaves out the last offset."""
+    docs = [["a", "b"], None, [], ["c", None], ["d"], ["e", "f"], ["g"]]
+    for kind in (pa.list_view(pa.string()), pa.large_list_view(pa.string())):
+        read = conform(log_batch(doc_ids=pa.array(docs, kind)), "log.parquet", page_schema)
+        read.validate(full=True)
+        assert read["problem"].null_count == ROWS
+        assert read["doc_ids"].to_pylist() == docs
+
+
+def test_pages_with_long_lists_are_read_a_few_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquetlogs, "BATCH_DOCUMENTS", 40)
+    pq.write_table(pa.table({"doc_ids": [["a"] * 20] * ROWS}), tmp_path / "long.parquet",
+                   row_group_size=1)  # fmt: skip
+    pq.write_table(pa.table({"doc_ids": [["a"]] * ROWS}), tmp_path / "short.parquet")
+    log = find_log(str(tmp_path), NOON.date())
+    tasks = parquetlogs.plan_tasks(log, page_schema, 1)
+    numbers = pa.RecordBatch.from_pydict({"id": list(range(len(tasks)))})
+    options = {"url": log.storage.url, "tasks": tasks, "schema": page_schema, "day": None}
+    read = list(parquetlogs.read_rows(iter([numbers]), **options))
+    assert [b.num_rows for b in read if len(b["doc_ids"][0]) == 20] == [2, 2, 2, 1]
+    assert [b.num_rows for b in read if len(b["doc_ids"][0]) == 1] == [ROWS]
+
+
 def test_times_finer_than_a_microsecond_are_cut():
     """As pandas writes them: nanoseconds, with or without a time zone."""
     nanoseconds = int(NOON.timestamp()) * 10**9 + 123_456_789
     for zone in ("UTC", None):
         when = pa.array([nanoseconds] * ROWS, pa.timestamp("ns", zone))
-        read = conform(log_batch(shown_at=when), "log.parquet")
+        read = conform(log_batch(shown_at=when), "log.parquet", page_schema)
         assert read["problem"].null_count == ROWS
         assert set(read["shown_at"].to_pylist()) == {NOON + dt.timedelta(microseconds=123_456)}
 
 
 def test_a_column_of_a_type_that_cannot_be_cast_at_all_sets_every_row_aside():
-    read = conform(log_batch(clicks=pa.array(["yes"] * (ROWS - 1) + [None])), "log.parquet")
+    read = conform(
+        log_batch(clicks=pa.array(["yes"] * (ROWS - 1) + [None])), "log.parquet", page_schema
+    )
     assert read["problem"].to_pylist() == ["bad_type"] * (ROWS - 1) + [None]
+    maps = pa.array([[("a", "b")]] * ROWS, pa.map_(pa.string(), pa.string()))
+    read = conform(log_batch(doc_ids=maps), "log.parquet", page_schema)
+    assert read["problem"].to_pylist() == ["bad_type"] * ROWS

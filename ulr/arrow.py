@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ulr.kernels.hashing import SEED, hash_strings
 
@@ -35,6 +36,17 @@ def lists(column: pa.ChunkedArray | pa.Array) -> Lists:
     if array.null_count:
         lengths = np.where(valid(array), lengths, 0)
     return Lists(offsets[:-1].astype(np.int64), lengths.astype(np.int64), array.values)
+
+
+def without_views(array: pa.Array) -> pa.Array:
+    """A view of lists as lists; others as they are. Arrow's own cast of a view leaves out the last
+    offset (25.0), so that the last row ends wherever the memory says."""
+    if not (pa.types.is_list_view(array.type) or pa.types.is_large_list_view(array.type)):
+        return array
+    lengths = pc.list_value_length(array)
+    offsets = np.zeros(len(array) + 1, np.int32)
+    np.cumsum(lengths.fill_null(0).to_numpy(), out=offsets[1:])
+    return pa.ListArray.from_arrays(offsets, array.flatten(), mask=lengths.is_null())
 
 
 def valid(column: pa.ChunkedArray | pa.Array) -> np.ndarray:

@@ -37,7 +37,7 @@ def load_settings(overlay: str | None, changes: Iterable[str] = ()) -> Settings:
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
-        raise UserError(_one_line(error, given, str(base))) from None
+        raise UserError(_one_line(error, values, given, str(base))) from None
 
 
 def default_settings() -> Settings:
@@ -47,9 +47,11 @@ def default_settings() -> Settings:
 
 def _read_yaml(path: Traversable) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text())
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as why:
         raise UserError(f"cannot read settings {path}: {why.strerror}; see --conf") from None
+    except UnicodeDecodeError as why:
+        raise UserError(f"{path} is not UTF-8 text: {why.reason}; see --conf") from None
     except yaml.YAMLError as why:
         raise UserError(f"{path} is not YAML: {' '.join(str(why).split())}") from None
     if not isinstance(content or {}, dict):
@@ -91,10 +93,13 @@ def _note_children(value: Any, name: str, origin: str, given: dict[str, str]) ->
             _note_children(child, f"{name}.{key}", origin, given)
 
 
-def _one_line(error: ValidationError, given: dict[str, str], base: str) -> str:
+def _one_line(
+    error: ValidationError, values: dict[str, Any], given: dict[str, str], base: str
+) -> str:
     """The first problem in plain words; pydantic's other lines follow from it or come next time."""
     problem = error.errors()[0]
-    loc = [str(p) for p in problem["loc"] if not (p == "spark" and len(problem["loc"]) > 2)]
+    missing = problem["type"] == "missing"
+    loc = [str(p) for p in (problem["loc"] if missing else _known(problem["loc"], values))]
     key = ".".join(loc)
     origin = next(
         (given[".".join(loc[:n])] for n in range(len(loc), 0, -1) if ".".join(loc[:n]) in given),
@@ -105,10 +110,24 @@ def _one_line(error: ValidationError, given: dict[str, str], base: str) -> str:
         near = difflib.get_close_matches(loc[-1], allowed, n=1)
         hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(allowed)}"
         return f"{origin}: unknown key {key}; {hint}"
-    if problem["type"] == "missing":
+    if missing:
         return f"{origin}: missing key {key}; base.yaml has it, was a section emptied?"
     message = problem["msg"].removeprefix("Value error, ")
-    return f"{origin}: {key} = {problem['input']!r}: {message[0].lower()}{message[1:]}"
+    # A rule about a whole section names its keys itself; all their values would hide it.
+    was = "" if isinstance(problem["input"], dict) else f" = {problem['input']!r}"
+    return f"{origin}: {key}{was}: {message[0].lower()}{message[1:]}"
+
+
+def _known(loc: tuple[int | str, ...], values: Any) -> list[int | str]:
+    """The part of pydantic's path that the settings have; it adds the types that it tried."""
+    found: list[int | str] = []
+    for part in loc:
+        inside = isinstance(part, int) if isinstance(values, list) else isinstance(values, dict)
+        if not inside or (isinstance(values, dict) and part not in values):
+            break
+        found.append(part)
+        values = values[part]
+    return found
 
 
 def _allowed_keys(path: list[str]) -> list[str]:

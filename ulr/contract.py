@@ -39,6 +39,8 @@ REASONS = {
     "swap_without_bucket": "swapped is true but bucket is null",
 }
 
+PAST_EVERY_END = 2**31  # a list is never as long
+
 
 @dataclass(frozen=True)
 class CheckedPages:
@@ -110,7 +112,7 @@ def _bucket_rules(batch: pa.RecordBatch, lengths: np.ndarray):  # noqa: ANN202
 def _depth(name: str) -> int:
     """The deepest position of a bucket, -1 where the name is not one."""
     try:
-        return parse_bucket(name).last_position
+        return min(parse_bucket(name).last_position, PAST_EVERY_END)
     except ValueError:
         return -1
 

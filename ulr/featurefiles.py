@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from ulr.arrow import list_column
-from ulr.errors import UserError
+from ulr.arrow import list_column, without_views
+from ulr.errors import DataRefused, UserError
 from ulr.letor import read_letor
 from ulr.schema import features_schema
 from ulr.storage import Storage, StoredFile, open_filesystem
@@ -59,7 +60,7 @@ def read_features(url: str, path: str, names: Sequence[str] = ()) -> Iterator[pa
     names: those of another file of the table, which must be this one's as well.
     """
     if path.endswith(LETOR_ENDS):
-        yield _letor_table(path)
+        yield _letor_table(url, path)
         return
     fs, _ = open_filesystem(url)
     with fs.open_input_file(path) as stream:
@@ -72,7 +73,7 @@ def read_features(url: str, path: str, names: Sequence[str] = ()) -> Iterator[pa
             raise UserError(f"{path}: {difference} in another file; write them all in one order")
         columns = [n for n in features_schema.names if n in there]
         for batch in source.iter_batches(BATCH, columns=columns):
-            yield _typed(pa.Table.from_batches([batch]))
+            yield _typed(batch, path)
 
 
 def other_names(wanted: Sequence[str], given: Sequence[str]) -> str:
@@ -104,14 +105,31 @@ def _names(file: pq.ParquetFile, path: str) -> list[str]:
     return names
 
 
-def _typed(table: pa.Table) -> pa.Table:
-    if "label" not in table.column_names:
-        table = table.append_column("label", pa.nulls(table.num_rows, pa.int32()))
-    return table.select(features_schema.names).cast(features_schema)
+def _typed(batch: pa.RecordBatch, path: str) -> pa.Table:
+    columns = []
+    for field in features_schema:
+        name = field.name
+        given = batch[name] if name in batch.schema.names else pa.nulls(batch.num_rows)
+        try:
+            # A feature is a number as float32 has it, rounded where its own type says more.
+            typed = pc.cast(without_views(given), field.type, safe=name != "features")
+        except pa.ArrowException as why:
+            reason = str(why).split("\n", maxsplit=1)[0]
+            raise DataRefused(
+                f"{path}: {name} is {given.type} where {field.type} is expected: {reason}"
+            ) from None
+        if typed.null_count and not field.nullable:
+            raise DataRefused(
+                f"{path}: {name} is null in {typed.null_count:,} of {len(typed):,} rows; "
+                "every row of features needs one"
+            )
+        columns.append(typed)
+    return pa.table(columns, schema=features_schema)
 
 
-def _letor_table(path: str) -> pa.Table:
-    rows = read_letor([path])
+def _letor_table(url: str, path: str) -> pa.Table:
+    fs, _ = open_filesystem(url)
+    rows = read_letor([path], fs)
     width = rows.features.shape[1]
     lengths = np.full(len(rows.query_ids), width)
     columns = [

@@ -55,7 +55,7 @@ def write_groups(
 
 
 def _total(rows: DataFrame) -> Counter[str]:
-    total: Counter[str] = Counter()
+    total = Counter(read=0, pages=0, duplicate_rows=0, cut=0)  # also where no page was read
     for row in rows.collect():  # one row per file
         total.update(json.loads(row.counts))
     total["duplicates"] += total.pop("held", 0) - total.pop("compared", 0)

@@ -10,14 +10,18 @@ import gzip
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
+import pyarrow.fs as pafs
 
 from ulr.errors import UserError
 from ulr.storage import open_filesystem
 
 _DOCID = re.compile(r"docid\s*=\s*(\S+)")
 _CHUNK = 1 << 24
+MAX_INDEX = 1_000_000
+MAX_LABEL = 30  # gains are 2^label
 
 
 @dataclass(frozen=True)
@@ -30,15 +34,18 @@ class JudgedDocuments:
     features: np.ndarray
 
 
-def read_letor(paths: Iterable[str]) -> JudgedDocuments:
-    """Read one or more files (gzip by the name's end) into one set of rows."""
+def read_letor(paths: Iterable[str], fs: pafs.FileSystem | None = None) -> JudgedDocuments:
+    """Read one or more files (gzip by the name's end) into one set of rows.
+
+    fs: where the files are, named as it spells them; without it every path is a URL or local.
+    """
     queries: list[str] = []
     docs: list[str] = []
     labels: list[np.ndarray] = []
     blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     seen: dict[str, int] = {}
     for path in paths:
-        for lines, number in _chunks(path):
+        for lines, number in _chunks(path, fs):
             label, query, doc, sparse = _parse_lines(lines, path, number)
             labels.append(label)
             queries += query
@@ -51,8 +58,8 @@ def read_letor(paths: Iterable[str]) -> JudgedDocuments:
     return JudgedDocuments(queries, docs, np.concatenate(labels), _densify(blocks))
 
 
-def _chunks(path: str) -> Iterator[tuple[list[str], int]]:
-    fs, name = open_filesystem(path)
+def _chunks(path: str, fs: pafs.FileSystem | None) -> Iterator[tuple[list[str], int]]:
+    fs, name = (fs, path) if fs else open_filesystem(path)
     try:
         raw = fs.open_input_stream(name, compression=None)
     except FileNotFoundError:
@@ -62,11 +69,18 @@ def _chunks(path: str) -> Iterator[tuple[list[str], int]]:
         while block := stream.read(_CHUNK):
             whole, newline, rest = (rest + block).rpartition(b"\n")
             if newline:
-                lines = whole.decode().split("\n")
+                lines = _text(whole, path).split("\n")
                 yield lines, number
                 number += len(lines)
         if rest:
-            yield [rest.decode()], number
+            yield [_text(rest, path)], number
+
+
+def _text(content: bytes, path: str) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as why:
+        raise UserError(f"{path} is not UTF-8 text: {why.reason}; expected LETOR lines") from None
 
 
 def _parse_lines(lines: list[str], path: str, number: int) -> tuple:
@@ -79,18 +93,38 @@ def _parse_lines(lines: list[str], path: str, number: int) -> tuple:
             raise UserError(
                 f"{path}, line {number + i}: {lines[i][:60]!r} is not 'label qid:N 1:v 2:v ...'"
             )
-    pairs = [part[2] if len(part) > 2 else "" for part in parts]
+    pairs = [(part[2] if len(part) > 2 else "") for part in parts]
     counts = np.array([text.count(":") for text in pairs], np.int64)
+    words = [text.replace(":", " ").split() for text in pairs]
     try:
-        label = np.array([part[0] for part in parts], float).astype(np.int32)
-        numbers = np.array(" ".join(pairs).replace(":", " ").split(), float)
-        flat = numbers.reshape(-1, 2)
+        label = np.array([part[0] for part in parts], float)
+        flat = np.array(list(chain.from_iterable(words)), float)
     except ValueError as why:
         raise UserError(f"{path}, lines from {number}: {why}; features are index:value") from None
+    at, rule = _broken_row(label, counts, np.array([len(w) for w in words], np.int64), flat)
+    if at is not None:
+        i = kept[at][0]
+        raise UserError(f"{path}, line {number + i}: {lines[i][:60]!r}: {rule}")
     docs = [found.group(1) if (found := _DOCID.search(note)) else "" for _, _, note in kept]
     pointers = np.concatenate([[0], np.cumsum(counts)])
-    sparse = (pointers, flat[:, 0].astype(np.int64), flat[:, 1].astype(np.float32))
-    return label, [part[1][4:] for part in parts], docs, sparse
+    sparse = (pointers, flat[::2].astype(np.int64), flat[1::2].astype(np.float32))
+    return label.astype(np.int32), [part[1][4:] for part in parts], docs, sparse
+
+
+def _broken_row(
+    label: np.ndarray, counts: np.ndarray, words: np.ndarray, flat: np.ndarray
+) -> tuple[int | None, str]:
+    """The first row that breaks a rule, and the rule; counts: colons, words: numbers of each."""
+    broken = ~np.isin(label, np.arange(MAX_LABEL + 1))
+    if broken.any():
+        return int(np.argmax(broken)), f"a label is 0, 1, ... {MAX_LABEL}"
+    broken = words != 2 * counts
+    if not broken.any():  # only now is every other number an index
+        index = flat[::2]
+        wrong = (index < 1) | (index > MAX_INDEX) | (index != np.floor(index))
+        broken[np.repeat(np.arange(counts.size), counts)[wrong]] = True
+    rule = f"features are index:value, with whole indices from 1 to {MAX_INDEX:,}"
+    return (int(np.argmax(broken)) if broken.any() else None), rule
 
 
 def _densify(blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:

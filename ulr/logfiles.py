@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import fnmatch
+from collections.abc import Iterable
 from dataclasses import dataclass
+from urllib.parse import unquote
+
+import pyarrow as pa
 
 from ulr.errors import UserError
+from ulr.schema import OPTIONAL_COLUMNS
 from ulr.storage import Storage, StoredFile
+
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # Hive's and Spark's folder name for null
 
 
 @dataclass(frozen=True)
@@ -18,6 +25,11 @@ class LogFiles:
     storage: Storage
     files: list[StoredFile]
     filtered: bool
+
+    @property
+    def day(self) -> dt.date | None:
+        """The date that rows are chosen by, where the files hold others too."""
+        return self.date if self.filtered else None
 
     @property
     def paths(self) -> list[str]:
@@ -53,6 +65,30 @@ def find_log(path: str, date: dt.date) -> LogFiles:
     if not files:
         raise UserError(f"no log files at {dated!r}; check sessions.path and --date")
     return LogFiles(date, storage, files, filtered)
+
+
+def folder_columns(path: str, schema: pa.Schema) -> dict[str, str | None]:
+    """Columns that folders keep for the files in them, as in `segment=mobile/part-0.parquet`."""
+    named = (folder.partition("=") for folder in path.split("/")[:-1])
+    return {
+        name: None if value == NO_VALUE else unquote(value)
+        for name, equals, value in named
+        if equals and name in schema.names
+    }
+
+
+def check_columns(found: Iterable[str], schema: pa.Schema, path: str) -> None:
+    """Refuse a file that lacks what every row must have."""
+    there = list(found)
+    missing = [n for n in schema.names if n not in there and n not in OPTIONAL_COLUMNS]
+    if missing:
+        other = "document set sessions.layout=impression"
+        if "doc_id" in schema.names:
+            other = "page set sessions.layout=page"
+        raise UserError(
+            f"{path} has no column {', '.join(missing)}; it has {', '.join(there) or 'none'}. "
+            f"For one row per {other}"
+        )
 
 
 def _folder_and_pattern(path: str) -> tuple[Storage, str | None]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 HIDDEN = "***"
-_SECRET_KEY = re.compile(r"secret|passw|token|credential|access[._-]?key|account[._-]?key", re.I)
-_USER = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_SECRET_KEY = re.compile(
+    r"secret|passw|token|credential|(access|account|api|encryption|private)[._-]?key", re.I
+)
+_USER = re.compile(r"(?<=://)[^/\s]+(?=@)")
 _QUERY = re.compile(r"([?&][^=&\s]*(?:secret|passw|token|key|sig)[^=&\s]*=)[^&\s]+", re.I)
 
 

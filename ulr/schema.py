@@ -43,22 +43,27 @@ impression_schema = pa.schema(
 
 OPTIONAL_COLUMNS = ("segment", "bucket", "swapped")
 
-# A page on its way through validation: where it came from, and what the reader already found.
+
+# A row on its way through validation: where it came from, and what the reader already found.
 # `problem` is a reason, or null; `raw` is the source text where the row could not be typed;
 # `repeats` counts the copies of impression rows that were dropped on the way. Inside a task the
 # source is a dictionary, since a file has one name and many rows.
-plain_read_schema = pa.schema(
-    [
-        *page_schema,
-        pa.field("source", pa.string()),
-        pa.field("problem", pa.string()),
-        pa.field("raw", pa.string()),
-        pa.field("repeats", pa.int32()),
-    ]
-)
-read_schema = plain_read_schema.set(
-    len(page_schema), pa.field("source", pa.dictionary(pa.int32(), pa.string()))
-)
+def reading(schema: pa.Schema, *, inside: bool = False) -> pa.Schema:
+    """The columns of an input, and those of its way through validation."""
+    source = pa.dictionary(pa.int32(), pa.string()) if inside else pa.string()
+    return pa.schema(
+        [
+            *schema,
+            pa.field("source", source),
+            pa.field("problem", pa.string()),
+            pa.field("raw", pa.string()),
+            pa.field("repeats", pa.int32()),
+        ]
+    )
+
+
+plain_read_schema = reading(page_schema)
+read_schema = reading(page_schema, inside=True)
 
 # One row per page (or unreadable row) that broke the contract, as it was read, with its reason.
 # By `dt`; sorted by source, reason, session_id.

@@ -1,39 +1,27 @@
 """The click log as Arrow batches of pages inside Spark tasks, whatever its format and layout.
 
-Parquet pages are read by the tasks themselves, column by column, from file splits that the driver
-hands out: Spark's own reader would turn every list into rows and back. Text formats and the
-impression layout go through Spark columns (`textlogs`, `impressions`) and arrive as batches.
+Parquet pages are read by the tasks themselves (`parquetlogs`): Spark's own reader would turn every
+list into rows and back. Text formats and the impression layout go through Spark columns
+(`textlogs`, `impressions`) and arrive as batches.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import heapq
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from ulr.arrow import valid
-from ulr.errors import UserError
 from ulr.impressions import assemble_pages
 from ulr.logfiles import LogFiles
-from ulr.schema import OPTIONAL_COLUMNS, TIMESTAMP, impression_schema, page_schema, read_schema
+from ulr.parquetlogs import check_first_file, plan_tasks, read_ids, read_rows
+from ulr.schema import impression_schema, page_schema, read_schema, reading
 from ulr.session import spark_schema
 from ulr.settings import Sessions
-from ulr.storage import open_filesystem
 from ulr.textlogs import read_typed_rows
-
-SPLIT_BYTES = 128 << 20
-MIN_SPLIT_BYTES = 8 << 20
-BATCH_ROWS = 131_072
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -49,22 +37,17 @@ class PageSource:
     sessions_are_unique: bool
 
 
-@dataclass(frozen=True)
-class Split:
-    """Row groups [first, last) of one Parquet file; last = -1 is the end."""
-
-    path: str
-    first: int
-    last: int
-
-
 def open_pages(spark: SparkSession, log: LogFiles, settings: Sessions) -> PageSource:
     """Choose how the log is read."""
-    day = log.date if log.filtered else None
-    if settings.format == "parquet" and settings.layout == "page":
-        return _parquet_pages(spark, log, day)
     schema = page_schema if settings.layout == "page" else impression_schema
-    rows = read_typed_rows(spark, log, settings.format, spark_schema(schema), day)
+    if settings.format == "parquet":
+        tasks, options = _parquet_tasks(spark, log, schema)
+        read = partial(read_rows, **options)
+        if settings.layout == "page":
+            return PageSource(tasks, read, partial(read_ids, **options), False)
+        rows = tasks.mapInArrow(partial(_plainly, read=read), spark_schema(reading(schema)))
+    else:
+        rows = read_typed_rows(spark, log, settings.format, schema)
     pages = rows if settings.layout == "page" else assemble_pages(rows)
     ordered = pages.select(*read_schema.names)
     return PageSource(ordered, as_read, _ids_as_read, settings.layout == "impression")
@@ -82,129 +65,18 @@ def _ids_as_read(batches: Batches) -> Iterator[pa.Array]:
         yield batch["session_id"]
 
 
-def _parquet_pages(spark: SparkSession, log: LogFiles, day: dt.date | None) -> PageSource:
-    fs, _ = open_filesystem(log.storage.url)
-    _check_columns(pq.read_schema(log.paths[0], filesystem=fs), log.paths[0])
-    tasks = plan_tasks(log, spark.sparkContext.defaultParallelism)
-    options = {"url": log.storage.url, "tasks": tasks, "day": day}
-    read, read_ids = partial(_read_splits, **options), partial(_read_split_ids, **options)
-    return PageSource(spark.range(0, len(tasks), 1, len(tasks)), read, read_ids, False)
+def _parquet_tasks(
+    spark: SparkSession, log: LogFiles, schema: pa.Schema
+) -> tuple[DataFrame, dict[str, Any]]:
+    """A row per task, and what a task must know to read its part of the log."""
+    check_first_file(log, schema)
+    tasks = plan_tasks(log, schema, spark.sparkContext.defaultParallelism)
+    options = {"url": log.storage.url, "tasks": tasks, "schema": schema, "day": log.day}
+    return spark.range(0, len(tasks), 1, len(tasks)), options
 
 
-def _check_columns(found: pa.Schema, path: str) -> None:
-    missing = [c for c in page_schema.names if c not in found.names and c not in OPTIONAL_COLUMNS]
-    if missing:
-        raise UserError(
-            f"{path} has no column {', '.join(missing)}; it has {', '.join(found.names)}. "
-            "For one row per document set sessions.layout=impression"
-        )
-
-
-def plan_tasks(log: LogFiles, parallelism: int) -> list[list[Split]]:
-    """Spread the log's bytes over tasks: two a core where there is work for them, none much over
-    SPLIT_BYTES, and small files together, so that a task has pages to combine."""
-    total = sum(f.size for f in log.files)
-    target = max(MIN_SPLIT_BYTES, min(SPLIT_BYTES, total // (2 * parallelism)))
-    splits = sorted(_splits(log, target), key=lambda s: -s[1])
-    tasks: list[list[Split]] = [[] for _ in range(max(1, min(len(splits), -(-total // target))))]
-    loads = [(0, number) for number in range(len(tasks))]
-    for split, size in splits:
-        load, number = heapq.heappop(loads)
-        tasks[number].append(split)
-        heapq.heappush(loads, (load + size, number))
-    return tasks
-
-
-def _splits(log: LogFiles, target: int) -> Iterator[tuple[Split, int]]:
-    """Splits with their sizes in bytes; only a large file's footer is read here."""
-    for file, path in zip(log.files, log.paths, strict=True):
-        if file.size <= target:
-            yield Split(path, 0, -1), file.size
-            continue
-        groups = pq.read_metadata(path, filesystem=log.storage.fs).num_row_groups
-        pieces = max(1, min(groups, -(-file.size // target)))
-        bounds = [groups * p // pieces for p in range(pieces + 1)]
-        for first, last in pairwise(bounds):
-            yield Split(path, first, last), file.size // pieces
-
-
-def _read_splits(
-    batches: Batches, *, url: str, tasks: list[list[Split]], day: dt.date | None
-) -> Batches:
-    for batch, path in _raw_batches(batches, url, tasks, page_schema.names):
-        page = conform(batch, path)
-        yield page if day is None else page.filter(_on_day(page["shown_at"], day))
-
-
-def _read_split_ids(
-    batches: Batches, *, url: str, tasks: list[list[Split]], day: dt.date | None
-) -> Iterator[pa.Array]:
-    """A date filter is left out: an id that also occurs on another date is merely suspect."""
-    for batch, path in _raw_batches(batches, url, tasks, ["session_id"]):
-        yield conform(batch, path)["session_id"]
-
-
-def _raw_batches(
-    batches: Batches, url: str, tasks: list[list[Split]], columns: list[str]
-) -> Iterator[tuple[pa.RecordBatch, str]]:
-    """The splits of the tasks whose numbers Spark hands in."""
-    fs, _ = open_filesystem(url)
-    numbers = (n for batch in batches for n in batch.column(0).to_pylist())
-    for split in (s for n in numbers for s in tasks[n]):
-        with fs.open_input_file(split.path) as stream:
-            file = pq.ParquetFile(stream)
-            last = file.num_row_groups if split.last < 0 else split.last
-            names = [c for c in columns if c in file.schema_arrow.names]
-            groups = list(range(split.first, last))
-            for batch in file.iter_batches(BATCH_ROWS, groups, names, use_threads=False):
-                yield batch, split.path
-
-
-def conform(batch: pa.RecordBatch, source: str) -> pa.RecordBatch:
-    """The batch with the columns of `read_schema`: absent ones null, others cast if lossless.
-
-    A row with a value that cannot be cast is a bad_type, and it alone.
-    """
-    rows = batch.num_rows
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    bad = np.zeros(rows, bool)
-    arrays: list[pa.Array] = []
-    for field in page_schema:
-        column = columns.get(field.name)
-        typed = pa.nulls(rows, field.type) if column is None else _cast(column, field.type)
-        if column is not None and typed.null_count > column.null_count:
-            bad |= valid(column) & ~valid(typed)
-        arrays.append(typed)
-    problem, raw = pa.nulls(rows, pa.string()), pa.nulls(rows, pa.string())
-    if bad.any():
-        problem = pa.array(np.where(bad, "bad_type", None), pa.string())
-        text = (json.dumps(row, default=str) for row in batch.filter(pa.array(bad)).to_pylist())
-        raw = pa.array([next(text) if b else None for b in bad], pa.string())
-    zeros = pa.repeat(pa.scalar(0, pa.int32()), rows)
-    arrays += [pa.DictionaryArray.from_arrays(zeros, [source]), problem, raw, zeros]
-    return pa.RecordBatch.from_arrays(arrays, schema=read_schema)
-
-
-def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The column as another type, null where a value is not one: found by halving, since Arrow
-    says only that there is one. Times are cut to microseconds; pandas writes nanoseconds."""
-    try:
-        return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True))
-    except pa.ArrowNotImplementedError:
-        return pa.nulls(len(column), wanted)
-    except pa.ArrowInvalid:
-        if len(column) == 1:
-            return pa.nulls(1, wanted)
-    # Taken, not sliced: the cast of a slice of lists would see the values of the other rows.
-    halves = np.array_split(np.arange(len(column)), 2)
-    return pa.concat_arrays([_cast(column.take(pa.array(half)), wanted) for half in halves])
-
-
-def _on_day(shown_at: pa.Array, day: dt.date) -> pa.Array:
-    """Rows of one UTC date; a row without a time stays, so that quarantine shows it."""
-    start = dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC)
-    bounds = [pa.scalar(t, TIMESTAMP) for t in (start, start + dt.timedelta(days=1))]
-    within = pc.and_(
-        pc.greater_equal(shown_at, bounds[0]), pc.less(shown_at, bounds[1])
-    )  # fmt: skip
-    return pc.or_kleene(within, shown_at.is_null())
+def _plainly(batches: Batches, *, read: Callable[[Batches], Batches]) -> Batches:
+    """For Spark, which knows no dictionaries."""
+    for batch in read(batches):
+        at = batch.schema.get_field_index("source")
+        yield batch.set_column(at, "source", batch["source"].cast(pa.string()))

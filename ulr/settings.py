@@ -69,6 +69,13 @@ class Swap(Section):
             parse_bucket(self.bucket)
         return self
 
+    @property
+    def last_position(self) -> int:
+        """How deep a page must be for the first of the buckets."""
+        if self.bucket is not None:
+            return parse_bucket(self.bucket).last_position
+        return 3 if self.kind == "pair" else 2
+
 
 class Simulate(Section):
     """A simulated log."""
@@ -101,6 +108,12 @@ class Simulate(Section):
             raise ValueError("swaps: the shares add up to more than 1")
         if self.segments and abs(sum(s.share for s in self.segments) - 1) > 1e-9:
             raise ValueError("segments: the shares must add up to 1")
+        for swap in self.swaps:
+            if swap.last_position > self.positions:
+                raise ValueError(
+                    f"swaps: {swap.kind or swap.bucket} needs {swap.last_position} positions, "
+                    f"positions is {self.positions}; give more, or other swaps"
+                )
         return self
 
 

@@ -11,8 +11,10 @@ from ulr.buckets import parse_bucket, permutation
 from ulr.config import load_settings
 from ulr.errors import UserError
 from ulr.settings import Simulate
-from ulr.simulate.log import simulate_log
+from ulr.simulate import log
+from ulr.simulate.log import simulate_log, times_of_day
 from ulr.simulate.presets import experiment_of
+from ulr.storage import Storage
 
 SMALL = [
     "simulate.days=2",
@@ -66,6 +68,26 @@ def test_other_settings_replace_the_old_simulation_whole(spark, tmp_path):
     simulate_log(spark, small(tmp_path / "x", "simulate.days=1"))
     assert [d.name for d in (tmp_path / "x" / "log").iterdir()] == ["dt=2026-01-01"]
     assert [d.name for d in tmp_path.iterdir()] == ["x"]
+
+
+def test_on_a_store_nothing_of_an_older_simulation_stays(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(Storage, "is_local", False)
+    simulate_log(spark, small(tmp_path / "a"))
+    changes = ["simulate.days=1", "simulate.pages_per_file=3000", "simulate.queries=900"]
+    simulate_log(spark, small(tmp_path / "a", *changes))
+    with monkeypatch.context() as broken:
+        broken.setattr(log, "write_truth", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            simulate_log(spark, small(tmp_path / "b"))
+    simulate_log(spark, small(tmp_path / "b", *changes))  # what broke off is begun again
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+
+
+def test_pages_come_evenly_over_the_day_however_many_there_are():
+    for pages in (7, 20_000, 10**9):
+        numbers = [0, 1, pages // 3, pages - 1]
+        expected = [n * 86_400_000_000 // pages for n in numbers]
+        assert times_of_day(np.array(numbers), pages).tolist() == expected
 
 
 def test_a_folder_with_something_else_in_it_is_not_overwritten(spark, tmp_path):

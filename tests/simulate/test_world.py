@@ -83,10 +83,29 @@ def test_letor_text_is_read_sparse_commented_and_compressed(tmp_path):
     assert read.features.tolist() == [[0.5, 0, 1.5], [0, -2, 0], [np.float32(1e-3), 0, 0]]
 
 
-@pytest.mark.parametrize("text", ["1 7 1:2", "x qid:1 1:2", "1 qid:1 1:y", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 7 1:2",
+        "x qid:1 1:2",
+        "1 qid:1 1:y",
+        "",
+        "1 qid:1 0:2 1:3",
+        "1 qid:1 -1:2",
+        "1 qid:1 1.5:2",
+        "1 qid:1 99999999999:2",
+        "1 qid:1 1:2 3",
+        "1 qid:1 1 2 3:4",
+        "1 qid:1 1:2 2\n1 qid:1 3:",
+        "0.5 qid:1 1:2",
+        "nan qid:1 1:2",
+        "-1 qid:1 1:2",
+        "1 qid:1 1:2 # docid = \xe9",
+    ],
+)
 def test_text_that_is_not_letor_is_one_clear_line(tmp_path, text):
     path = tmp_path / "bad.txt"
-    path.write_text(text)
+    path.write_text(text, encoding="latin-1")
     with pytest.raises(UserError) as error:
         read_letor([str(path)])
     assert "\n" not in str(error.value)

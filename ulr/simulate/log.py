@@ -72,10 +72,12 @@ def simulate_log(spark: SparkSession, settings: Simulate) -> dict[str, int]:
         raise UserError(
             f"simulate.path = {settings.path!r} exists and is not a simulation; name another folder"
         )
-    if (
-        not target.is_local
-    ):  # no rename of folders there: the record, written last, says it is whole
-        target.delete(RECORD)
+    if not target.is_local:
+        # No rename of folders there: the record, rewritten last, says it is whole. What an older
+        # simulation wrote goes first: its files would be read as part of the new log.
+        target.write_json({"settings": None}, RECORD)
+        for name in ("log", "features", "truth"):
+            target.delete(name)
         return _write_all(spark, settings)
     aside = f"{target.root}.{uuid.uuid4().hex[:8]}"
     try:
@@ -225,7 +227,14 @@ def _draw_file(file: PageFile, catalogue: Catalogue, settings: Simulate) -> Iter
             pages,
             catalogue.names,
             session_digits=scrambled_ids(first, count, settings.seed),
-            shown_at_us=midnight + in_day * DAY_US // settings.pages_per_day,
+            shown_at_us=midnight + times_of_day(in_day, settings.pages_per_day),
             segments=[s.name for s in segments],
             buckets=experiment.buckets,
         )
+
+
+def times_of_day(page: np.ndarray, pages: int) -> np.ndarray:
+    """Microseconds since midnight of pages that come evenly: page * DAY_US // pages, in parts, for
+    the product is past 64 bits from a hundred million pages on."""
+    step, rest = divmod(DAY_US, pages)
+    return page * step + page * rest // pages

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+
+from ulr.masking import HIDDEN, masked
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["spark.hadoop.fs.s3a.secret.key", "spark.hadoop.fs.s3a.access.key", "spark.ssl.keyPassword",
+     "spark.hadoop.fs.azure.account.key.box", "spark.hadoop.fs.s3a.encryption.key",
+     "spark.hadoop.fs.gs.auth.service.account.private.key", "api_key"],
+)  # fmt: skip
+def test_a_setting_that_opens_a_door_is_hidden(name):
+    assert masked({name: "open", "groups.partitions": "8"}) == {
+        name: HIDDEN, "groups.partitions": "8",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [("postgresql://me:word@host/db", "postgresql://***@host/db"),
+     ("postgresql://me:w@rd@host/db", "postgresql://***@host/db"),
+     ("https://host/a@b?sig=x&page=2", "https://host/a@b?sig=***&page=2"),
+     ("s3://bucket?access_key=x&secret_key=y", "s3://bucket?access_key=***&secret_key=***")],
+)  # fmt: skip
+def test_an_address_is_shown_without_its_passwords(address, shown):
+    assert masked({"path": address}) == {"path": shown}

@@ -1,0 +1,194 @@
+"""Parquet logs, read by Spark tasks column by column from file splits that the driver hands out.
+
+Every file is read with the columns and the types that it has itself: the files of a log may
+differ in both. What cannot be cast to the contract's type sets its own row aside.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import heapq
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ulr.arrow import valid, without_views
+from ulr.errors import UserError
+from ulr.logfiles import LogFiles, check_columns, folder_columns
+from ulr.schema import TIMESTAMP, reading
+from ulr.storage import open_filesystem
+
+SPLIT_BYTES = 128 << 20
+MIN_SPLIT_BYTES = 8 << 20
+BATCH_ROWS = 131_072
+BATCH_DOCUMENTS = 8 << 20
+LISTS = ("doc_ids.", "clicks.")  # where Parquet keeps their elements
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row groups [first, last) of one Parquet file; last = -1 is the end. folder: columns that
+    the names of its folders add."""
+
+    path: str
+    first: int
+    last: int
+    folder: Mapping[str, str | None]
+
+
+def check_first_file(log: LogFiles, schema: pa.Schema) -> None:
+    """A wrong layout or format is told before any task begins."""
+    with log.storage.fs.open_input_file(log.paths[0]) as stream:
+        names = _open(stream, log.paths[0]).schema_arrow.names
+    check_columns([*names, *folder_columns(log.files[0].path, schema)], schema, log.paths[0])
+
+
+def plan_tasks(log: LogFiles, schema: pa.Schema, parallelism: int) -> list[list[Split]]:
+    """Spread the log's bytes over tasks: two a core where there is work for them, none much over
+    SPLIT_BYTES, and small files together, so that a task has pages to combine."""
+    total = sum(f.size for f in log.files)
+    target = max(MIN_SPLIT_BYTES, min(SPLIT_BYTES, total // (2 * parallelism)))
+    splits = sorted(_splits(log, schema, target), key=lambda s: -s[1])
+    tasks: list[list[Split]] = [[] for _ in range(max(1, min(len(splits), -(-total // target))))]
+    loads = [(0, number) for number in range(len(tasks))]
+    for split, size in splits:
+        load, number = heapq.heappop(loads)
+        tasks[number].append(split)
+        heapq.heappush(loads, (load + size, number))
+    return tasks
+
+
+def _splits(log: LogFiles, schema: pa.Schema, target: int) -> Iterator[tuple[Split, int]]:
+    """Splits with their sizes in bytes; only a large file's footer is read here."""
+    for file, path in zip(log.files, log.paths, strict=True):
+        folder = folder_columns(file.path, schema)
+        if file.size <= target:
+            yield Split(path, 0, -1, folder), file.size
+            continue
+        with log.storage.fs.open_input_file(path) as stream:
+            groups = _open(stream, path).num_row_groups
+        pieces = max(1, min(groups, -(-file.size // target)))
+        bounds = [groups * p // pieces for p in range(pieces + 1)]
+        for first, last in pairwise(bounds):
+            yield Split(path, first, last, folder), file.size // pieces
+
+
+def read_rows(
+    batches: Batches, *, url: str, tasks: list[list[Split]], schema: pa.Schema, day: dt.date | None
+) -> Batches:
+    """The rows of the tasks whose numbers Spark hands in, with the columns of `reading(schema)`."""
+    for batch, split in _raw_batches(batches, url, tasks, schema.names):
+        rows = conform(batch, split.path, schema, split.folder)
+        yield rows if day is None else rows.filter(_on_day(rows["shown_at"], day))
+
+
+def read_ids(
+    batches: Batches, *, url: str, tasks: list[list[Split]], schema: pa.Schema, day: dt.date | None
+) -> Iterator[pa.Array]:
+    """A date filter is left out: an id that also occurs on another date is merely suspect."""
+    for batch, split in _raw_batches(batches, url, tasks, ["session_id"]):
+        yield conform(batch, split.path, schema, split.folder)["session_id"]
+
+
+def _raw_batches(
+    batches: Batches, url: str, tasks: list[list[Split]], columns: list[str]
+) -> Iterator[tuple[pa.RecordBatch, Split]]:
+    """The splits of the tasks whose numbers Spark hands in."""
+    fs, _ = open_filesystem(url)
+    numbers = (n for batch in batches for n in batch.column(0).to_pylist())
+    for split in (s for n in numbers for s in tasks[n]):
+        with fs.open_input_file(split.path) as stream:
+            file = _open(stream, split.path)
+            last = file.num_row_groups if split.last < 0 else split.last
+            names = [c for c in columns if c in file.schema_arrow.names]
+            groups = list(range(split.first, last))
+            rows = _batch_rows(file.metadata, groups)
+            for batch in file.iter_batches(rows, groups, names, use_threads=False):
+                yield batch, split
+
+
+def _batch_rows(file: pq.FileMetaData, groups: list[int]) -> int:
+    """How many rows to read at a time: fewer where lists are long, so that a batch fits."""
+    rows = BATCH_ROWS
+    for group in map(file.row_group, groups):
+        columns = map(group.column, range(group.num_columns))
+        lists = [c.num_values for c in columns if c.path_in_schema.startswith(LISTS)]
+        if documents := max(lists, default=0):
+            rows = min(rows, BATCH_DOCUMENTS * group.num_rows // documents)
+    return max(1, rows)
+
+
+def _open(stream: pa.NativeFile, path: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(stream)
+    except pa.ArrowInvalid as why:
+        reason = str(why).split(". ", maxsplit=1)[0]
+        raise UserError(
+            f"{path} is not a Parquet file: {reason}; remove it, or see sessions.format"
+        ) from None
+
+
+def conform(
+    batch: pa.RecordBatch,
+    source: str,
+    schema: pa.Schema,
+    folder: Mapping[str, str | None] = MappingProxyType({}),
+) -> pa.RecordBatch:
+    """The batch with the columns of `reading(schema)`: those that are absent from its
+    folder or else null, others cast if lossless.
+
+    A row with a value that cannot be cast is a bad_type, and it alone.
+    """
+    rows = batch.num_rows
+    columns = {n: pa.repeat(pa.scalar(v, pa.string()), rows) for n, v in folder.items()}
+    columns |= zip(batch.schema.names, map(without_views, batch.columns), strict=True)
+    bad = np.zeros(rows, bool)
+    arrays: list[pa.Array] = []
+    for field in schema:
+        column = columns.get(field.name)
+        typed = pa.nulls(rows, field.type) if column is None else _cast(column, field.type)
+        if column is not None and typed.null_count > column.null_count:
+            bad |= valid(column) & ~valid(typed)
+        arrays.append(typed)
+    problem, raw = pa.nulls(rows, pa.string()), pa.nulls(rows, pa.string())
+    if bad.any():
+        problem = pa.array(np.where(bad, "bad_type", None), pa.string())
+        text = (json.dumps(row, default=str) for row in batch.filter(pa.array(bad)).to_pylist())
+        raw = pa.array([next(text) if b else None for b in bad], pa.string())
+    zeros = pa.repeat(pa.scalar(0, pa.int32()), rows)
+    arrays += [pa.DictionaryArray.from_arrays(zeros, [source]), problem, raw, zeros]
+    return pa.RecordBatch.from_arrays(arrays, schema=reading(schema, inside=True))
+
+
+def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The column as another type, null where a value is not one: found by halving, since Arrow
+    says only that there is one. Times are cut to microseconds; pandas writes nanoseconds."""
+    try:
+        return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True))
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return pa.nulls(len(column), wanted)
+    except pa.ArrowInvalid:
+        if len(column) == 1:
+            return pa.nulls(1, wanted)
+    # Taken, not sliced: the cast of a slice of lists would see the values of the other rows.
+    halves = np.array_split(np.arange(len(column)), 2)
+    return pa.concat_arrays([_cast(column.take(pa.array(half)), wanted) for half in halves])
+
+
+def _on_day(shown_at: pa.Array, day: dt.date) -> pa.Array:
+    """Rows of one UTC date; a row without a time stays, so that quarantine shows it."""
+    start = dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC)
+    bounds = [pa.scalar(t, TIMESTAMP) for t in (start, start + dt.timedelta(days=1))]
+    within = pc.and_(
+        pc.greater_equal(shown_at, bounds[0]), pc.less(shown_at, bounds[1])
+    )  # fmt: skip
+    return pc.or_kleene(within, shown_at.is_null())
