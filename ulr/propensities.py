@@ -17,7 +17,7 @@ from ulr.dates import parse_dates
 from ulr.errors import UserError
 from ulr.featurefiles import find_features
 from ulr.propensity.affine import regressions
-from ulr.propensity.arms import Arm, counts_by_segment, pool_counts
+from ulr.propensity.arms import Arm, counts_of
 from ulr.propensity.counts import exposures, harvest_table, moment_table, swap_counts
 from ulr.propensity.diagnostics import drift_findings
 from ulr.propensity.estimators import HARVESTS, SWAPS, Evidence
@@ -82,23 +82,23 @@ def estimate_propensities(
     rows = swap_counts(spark, url, files, max_position=how.max_position)
     theta = _given(how) if how.estimator == "given" else None
     positions = len(theta) if theta else _deepest(rows)
-    swaps = counts_by_segment(rows, positions)
-    if how.estimator in SWAPS and not any(s.buckets for s in swaps.values()):
+    pool = counts_of(rows, positions)
+    if how.estimator in SWAPS and not pool.buckets:
         raise UserError(
             f"propensities.estimator={how.estimator} needs swap buckets, and these groups have "
             "none; use all_pairs (natural rank changes) or regression_em, or run an experiment "
             "(`ulr plan-swaps`)"
         )
     parts = _documents(spark, url, files, how)
-    pool = pool_counts(swaps.values(), positions)
     everything = Evidence(pool, parts.harvest, _trust(parts.moments), parts.shown, theta)
     results = [estimate_segment(None, everything, how)]
     pooled = results[0].curve
-    named = [s for s in swaps if s is not None]
-    if how.segments and named and how.estimator not in ("given", "regression_em"):
-        for segment in named:
-            harvest, moments = (_of(t, segment) for t in (parts.harvest, parts.moments))
-            evidence = Evidence(swaps[segment], harvest, _trust(moments))
+    if how.segments and how.estimator not in ("given", "regression_em"):
+        for segment in sorted(pc.unique(rows["segment"]).drop_null().to_pylist()):
+            own, harvest, moments = (
+                _of(table, segment) for table in (rows, parts.harvest, parts.moments)
+            )
+            evidence = Evidence(counts_of(own, positions), harvest, _trust(moments))
             results.append(estimate_segment(segment, evidence, how, pooled))
     return results
 
@@ -123,7 +123,7 @@ def plain_rates(
     """Co-click rates (click rates on the diagonal) of unswapped pages, and the number of pages."""
     files = [f for date in dates for f in warehouse.files("groups", f"dt={date}")]
     rows = swap_counts(start_spark(), warehouse.storage.url, files, max_position=positions)
-    counts = pool_counts(counts_by_segment(rows, positions).values(), positions)
+    counts = counts_of(rows, positions)
     arms = [b.kept for b in counts.buckets.values()]
     arms += [counts.outside] if counts.outside is not None else []
     plain = sum(arms, Arm.empty(positions))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.kernels.test_counting import group
+from tests.kernels.test_counting import by_segment, group
 from tests.propensity import loops
 from ulr.config import load_settings
 from ulr.errors import UserError
@@ -19,7 +19,7 @@ from ulr.propensities import (
     plain_rates,
     window_dates,
 )
-from ulr.propensity.arms import SwapCounts, counts_by_segment, pool_counts
+from ulr.propensity.arms import SwapCounts, counts_of
 from ulr.propensity.counts import exposures, harvest_table, moment_table, swap_counts
 from ulr.propensity.report import as_json
 from ulr.schema import (
@@ -88,7 +88,7 @@ def files(rows, tmp_path_factory):
 
 def test_arms_over_files_equal_a_loop_over_sessions(spark, rows, files):
     table = swap_counts(spark, files[0].rpartition("/")[0], files, max_position=10)
-    found = counts_by_segment(table, 4)
+    found = by_segment(table, 4)
     for segment in ("desktop", "mobile"):
         for name in ("1:2", "1:3", "1:4"):
             sessions = [
@@ -242,7 +242,7 @@ def test_pages_whose_only_buckets_are_too_deep_pool_to_nothing():
     """Not an error: an estimator that needs no swaps goes on without them."""
     row = {"segment": None, "bucket": "1:9", "swapped": False, "given": 0, "k": 0, "l": 0}
     rows = pa.Table.from_pylist([row | {"sessions": 5}], schema=swap_counts_schema)
-    assert pool_counts(counts_by_segment(rows, 2).values(), 2) == SwapCounts(2)
+    assert counts_of(rows, 2) == SwapCounts(2)
 
 
 def test_swap_estimators_without_buckets_say_what_else_there_is(spark, tmp_path):

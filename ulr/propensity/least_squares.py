@@ -97,19 +97,29 @@ def _solve(
     parts = []
     for r in ratios:
         used = [i for i in range(len(r.over)) if {r.over[i], r.under[i]} <= known]
-        design = np.zeros((len(used), len(free)))
-        for row, i in enumerate(used):
-            if r.over[i] in column:
-                design[row, column[r.over[i]]] = 1
-            if r.under[i] in column:
-                design[row, column[r.under[i]]] = -1
+        design, touched = _design([(r.over[i], r.under[i]) for i in used], column)
         spread = r.covariance[np.ix_(used, used)] + FLOOR * np.eye(len(used))
         weight = np.linalg.inv(spread)
         y = r.log_ratio[used]
-        information += design.T @ weight @ design
-        score += design.T @ weight @ y
-        parts.append((design, weight, y))
+        information[np.ix_(touched, touched)] += design.T @ weight @ design
+        score[touched] += design.T @ weight @ y
+        parts.append((design, touched, weight, y))
     covariance = np.linalg.inv(information)
     x = covariance @ score
-    misfit = sum(float((y - d @ x) @ w @ (y - d @ x)) for d, w, y in parts)
-    return x, covariance, misfit, sum(len(y) for _, _, y in parts)
+    left = [(y - design @ x[touched], weight) for design, touched, weight, y in parts]
+    misfit = sum(float(e @ weight @ e) for e, weight in left)
+    return x, covariance, misfit, sum(e.size for e, _ in left)
+
+
+def _design(
+    edges: list[tuple[Node, Node]], column: dict[Node, int]
+) -> tuple[np.ndarray, list[int]]:
+    """A row per ratio and the columns that it has: of 1,225 pairs a bucket compares a hundred."""
+    touched = sorted({column[node] for edge in edges for node in edge if node in column})
+    place = {c: i for i, c in enumerate(touched)}
+    design = np.zeros((len(edges), len(touched)))
+    for row, edge in enumerate(edges):
+        for node, sign in zip(edge, (1, -1), strict=True):
+            if node in column:
+                design[row, place[column[node]]] = sign
+    return design, touched
