@@ -185,6 +185,7 @@ def _em_exposures(spark: SparkSession, shown: DataFrame, how: Propensities) -> E
         raise UserError(f"regression_em.features: {em.features} has none of the documents shown")
     number = documents.select(keys).append_column("n", pa.array(np.arange(documents.num_rows)))
     table = rows.toArrow().join(number, keys=keys, join_type="inner")
+    table = table.sort_by([("n", "ascending"), ("position", "ascending")])  # sums run in this order
     features = None
     if em.features:
         flat = pc.list_flatten(documents["features"]).to_numpy()

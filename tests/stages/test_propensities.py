@@ -13,6 +13,7 @@ from tests.propensity import loops
 from ulr.config import load_settings
 from ulr.errors import UserError
 from ulr.propensities import (
+    _em_exposures,
     _files_read,
     build_propensities,
     estimate_propensities,
@@ -143,6 +144,26 @@ def test_moments_equal_a_loop_over_documents(spark, rows, files):
     got = [r for r in table if r["bucket"] == "1:3"]
     for name, value in zip(("x0", "x2", "x1y"), expected, strict=True):
         assert sum(r[name] for r in got) == pytest.approx(value)
+
+
+def test_sums_over_documents_have_the_same_bits_however_the_rows_lie(spark, tmp_path):
+    rows = random_groups(np.random.default_rng(5), 400)
+    how = settings_of("propensities.regression_em.features=null")
+    found = []
+    for parts in (1, 5):
+        folder = tmp_path / str(parts)
+        folder.mkdir()
+        files = write_files(folder, rows[:: 1 if parts == 1 else -1], parts)
+        shown = exposures(spark, str(folder), files, max_position=10).repartition(parts)
+        em = _em_exposures(spark, shown, how)
+        found.append(
+            [
+                harvest_table(shown, blocks=4, weight="pooled"),
+                moment_table(shown, blocks=4),
+                (em.document.tolist(), em.position.tolist(), em.clicks.tolist()),
+            ]
+        )
+    assert found[0] == found[1]
 
 
 @pytest.fixture
