@@ -52,6 +52,19 @@ def test_all_pairs_reads_shares_that_fit_exactly_back():
     np.testing.assert_allclose(all_pairs(clicks), theta, rtol=1e-6)
 
 
+@pytest.mark.parametrize("positions", [10, 50])
+def test_all_pairs_reads_a_long_chain_of_neighbours_back(positions):
+    """Steps that mend one position at a time were 56% off at the end of 50 when they stopped."""
+    theta = np.arange(1, positions + 1) ** -0.8
+    clicks = 1000 * theta[:, None] * (np.eye(positions, k=1) + np.eye(positions, k=-1))
+    np.testing.assert_allclose(all_pairs(clicks), theta, rtol=1e-9)
+
+
+def test_all_pairs_leaves_out_what_clicks_one_way_cannot_place():
+    clicks = np.array([[0, 50, 9], [20, 0, 0], [0, 0, 0]], float)
+    np.testing.assert_allclose(all_pairs(clicks), [1, 20 / 50, np.nan])
+
+
 def test_weight_by_impressions_has_less_variance_than_one_document_one_vote():
     errors = {"pooled": [], "document": []}
     for seed in range(12):
