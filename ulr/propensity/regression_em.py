@@ -124,7 +124,9 @@ def em_curve(
     places = range(1, positions + 1)
     source = ["refused" if p in refused else "measured" for p in places]
     note = [refused.get(p, "") for p in places]
-    return Curve("regression_em", theta, covariance, support, source, note, components)
+    return Curve(
+        "regression_em", theta, covariance, support, source, note, components, freedom=folds - 1
+    )
 
 
 def _reasons(
