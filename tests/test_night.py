@@ -44,6 +44,12 @@ def test_a_failure_ends_the_night_with_the_code_that_schedulers_know(error, code
     assert found.to_json()["stages"][1]["words"] == "x"
 
 
+def test_an_error_without_words_is_told_by_its_name():
+    found = night(good, fails(MemoryError()), good)
+    assert [r.words for r in found.stages] == ["fine", "MemoryError", ""]
+    assert found.exit_code == 1
+
+
 def test_a_night_can_begin_in_the_middle_and_says_where_it_cannot():
     found = night(fails(ZeroDivisionError()), good, from_stage="b")
     assert [r.status for r in found.stages] == ["not run", "done"]
