@@ -15,7 +15,7 @@ from ulr.evaluation.part import LOGGING
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Estimate
 from ulr.examination import known_propensities
-from ulr.models import evaluation_name, trained_dates
+from ulr.models import evaluation_name, trained_on
 from ulr.progress import watched
 from ulr.propensities import window_dates
 from ulr.session import start_session
@@ -60,13 +60,19 @@ def judge(
     models: Mapping[str, str],
     settings: Settings,
     *,
+    partition: str | None = None,
     force: bool = False,
 ) -> EvaluationOutcome:
-    """Judge models, given as LightGBM's text by name, on the window, as the settings say."""
+    """Judge models, given as LightGBM's text by name, on the window, as the settings say.
+
+    partition: of `metrics`; without one, the first model's own.
+    """
     dates = window_dates(warehouse, date, settings.propensities.window_days)
-    if settings.evaluate.holdout == "time":
-        for name in models:
-            trained_dates(warehouse, name).refuse_overlap(dates)
+    for model in (trained_on(warehouse, name) for name in models):
+        if settings.evaluate.holdout == "time":
+            model.refuse_dates(dates)
+        elif settings.evaluate.holdout == "query":
+            model.refuse_queries(settings.pairs.test_share)
     return build_evaluation(
         partial(start_session, "evaluate", settings.spark),
         warehouse,
@@ -77,7 +83,7 @@ def judge(
         test_share=settings.pairs.test_share,
         evaluate=settings.evaluate,
         sigmoid=float(settings.lightgbm.get("sigmoid", 1.0)),
-        partition=evaluation_name(next(iter(models))),
+        partition=partition or evaluation_name(next(iter(models))),
         force=force,
     )
 
