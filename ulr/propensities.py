@@ -91,15 +91,16 @@ def estimate_propensities(
         )
     parts = _documents(spark, url, files, how)
     everything = Evidence(pool, parts.harvest, _trust(parts.moments), parts.shown, theta)
+    segments = _segments(rows, how)
+    how = _shared_alarm(how, 1 + len(segments))
     results = [estimate_segment(None, everything, how)]
     pooled = results[0].curve
-    if how.segments and how.estimator not in ("given", "regression_em"):
-        for segment in sorted(pc.unique(rows["segment"]).drop_null().to_pylist()):
-            own, harvest, moments = (
-                _of(table, segment) for table in (rows, parts.harvest, parts.moments)
-            )
-            evidence = Evidence(counts_of(own, positions), harvest, _trust(moments))
-            results.append(estimate_segment(segment, evidence, how, pooled))
+    for segment in segments:
+        own, harvest, moments = (
+            _of(table, segment) for table in (rows, parts.harvest, parts.moments)
+        )
+        evidence = Evidence(counts_of(own, positions), harvest, _trust(moments))
+        results.append(estimate_segment(segment, evidence, how, pooled))
     return results
 
 
@@ -107,9 +108,11 @@ def drift(
     spark: SparkSession, url: str, windows: Sequence[Sequence[str]], how: Propensities
 ) -> list:
     """Findings on how theta of all traffic changed between two windows of groups files."""
+    only = {"segments": False, "joint": "none", "browsing": "independent", "test_trust": False}
+    of_theta = how.model_copy(update=only)
     before, after = (
-        estimate_propensities(spark, url, files, how)[0].curve for files in windows
-    )  # fmt: skip
+        estimate_propensities(spark, url, files, of_theta)[0].curve for files in windows
+    )
     return drift_findings(before, after, how.alarm)
 
 
@@ -219,6 +222,19 @@ def _given(how: Propensities) -> list[float]:
     if content is None:
         raise UserError(f"propensities.given.file: {how.given.file} is not there")
     return theta_of_json(content, how.given.file)
+
+
+def _segments(rows: pa.Table, how: Propensities) -> list[str]:
+    """The segments that get a curve of their own, in order."""
+    if not how.segments or how.estimator in ("given", "regression_em"):
+        return []
+    return sorted(pc.unique(rows["segment"]).drop_null().to_pylist())
+
+
+def _shared_alarm(how: Propensities, parts: int) -> Propensities:
+    """The alarm is over all tests of a kind: with a share of it for each part of the traffic, more
+    segments are no more false alarms."""
+    return how.model_copy(update={"alarm": how.alarm / parts})
 
 
 def _deepest(rows: pa.Table) -> int:

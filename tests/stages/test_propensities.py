@@ -23,6 +23,7 @@ from ulr.propensities import (
 from ulr.propensity.arms import SwapCounts, counts_of
 from ulr.propensity.counts import exposures, harvest_table, moment_table, swap_counts
 from ulr.propensity.report import as_json
+from ulr.propensity.segments import estimate_segment
 from ulr.schema import (
     groups_schema,
     joint_propensities_schema,
@@ -197,6 +198,21 @@ def test_both_tables_are_published_and_an_unchanged_window_is_skipped(spark, war
 
     again = build_propensities(lambda: pytest.fail("no Spark needed"), warehouse, DATES, how)
     assert again.skipped
+
+
+def test_the_alarm_is_shared_by_all_parts_of_the_traffic(spark, tmp_path, monkeypatch):
+    """Twenty segments warned on one night in three of a log in which nothing was wrong."""
+    rows = random_groups(np.random.default_rng(6), 200)
+    alarms = []
+    monkeypatch.setattr(
+        "ulr.propensities.estimate_segment",
+        lambda segment, evidence, how, pooled=None: (
+            alarms.append(how.alarm) or estimate_segment(segment, evidence, how, pooled)
+        ),
+    )
+    how = settings_of("propensities.alarm=0.03", "propensities.test_trust=false")
+    estimate_propensities(spark, str(tmp_path), write_files(tmp_path, rows), how)
+    assert alarms == [0.03 / 3] * 3
 
 
 @pytest.mark.parametrize("estimator", ["all_pairs", "pivot", "adjacent", "affine", "regression_em"])
