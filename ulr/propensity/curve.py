@@ -86,7 +86,8 @@ def monotone(curve: Curve) -> Curve:
     note = list(curve.note)
     for i in known:
         if abs(theta[i] / curve.theta[i] - 1) > 1e-9:
-            note[i] = f"smoothed from {curve.theta[i]:.4f}"
+            why = f"; {note[i]}" if note[i] else ""
+            note[i] = f"smoothed from {curve.theta[i]:.4f}{why}"
     return replace(curve, theta=theta, note=note)
 
 
