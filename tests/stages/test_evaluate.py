@@ -49,7 +49,10 @@ def test_evaluate_publishes_once_and_prints_what_it_found_again(trained, capsys)
     command = ["evaluate", *DATE, *flags, "--model", "joint", "--model", "naive"]
     assert main(command) == 0
     out = capsys.readouterr().out
-    assert all(words in out for words in ("joint", "logging", "joint - naive", "p="))
+    assert all(
+        words in out
+        for words in ("joint", "logging", "joint - naive", "p=", "theta and psi taken as exact")
+    )
     assert main(command) == 0
     again = capsys.readouterr().out
     assert "unchanged, skipped" in again

@@ -105,7 +105,10 @@ def result_table(outcome: EvaluationOutcome, names: Sequence[str]) -> Table:
     leads = {rival: metric_values(outcome.totals, names[0], rival) for rival in rankings}
     ours = rankings[names[0]]
     queries = max((e.queries for e in ours.values()), default=0)
-    table = Table(title=f"judged by {queries:,} queries; 95% intervals, whole queries as clusters")
+    table = Table(
+        title=f"judged by {queries:,} queries; 95% intervals, whole queries as clusters, theta and "
+        "psi taken as exact"
+    )
     headings = [*rankings, *(f"{names[0]} - {rival}" for rival in leads if rival != names[0])]
     for heading in ("", *headings):
         table.add_column(heading, no_wrap=True, justify="right" if heading else "left")

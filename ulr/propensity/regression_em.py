@@ -107,7 +107,8 @@ def em_curve(
     min_clicks: int,
     folds: int = 8,
 ) -> Curve:
-    """theta with errors from leaving out one fold of queries at a time."""
+    """theta with errors from leaving out one fold of queries at a time: of chance, not of the bias
+    that a rough g leaves in theta."""
     how = {"rounds": rounds, "trees": trees, "leaves": leaves}
     theta, _ = run_em(shown, positions, **how)
     without = [
