@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from ulr.dates import parse_dates
+from ulr.em_exposures import em_exposures
 from ulr.errors import UserError
 from ulr.featurefiles import find_features
 from ulr.propensity.affine import regressions
@@ -168,40 +168,7 @@ def _documents(
         return _Documents(moments=moment_table(shown, blocks=blocks))
     if how.estimator in HARVESTS:
         return _Documents(harvest=harvest_table(shown, blocks=blocks, weight=how.harvest.weight))
-    return _Documents(shown=_em_exposures(spark, shown, how))
-
-
-def _em_exposures(spark: SparkSession, shown: DataFrame, how: Propensities) -> Exposures:
-    """At most so many queries, drawn by hash, with their documents' features if there are any."""
-    em, blocks = how.regression_em, how.harvest.blocks
-    drawn = shown.select("query_id").distinct().orderBy(F.xxhash64("query_id")).limit(em.queries)
-    keys = ["query_id", "doc_id"]
-    rows = shown.join(drawn, on="query_id", how="left_semi").groupBy(*keys, "position")
-    rows = rows.agg(F.sum("clicks").alias("clicks"), F.sum("impressions").alias("impressions"))
-    documents = rows.select(*keys).distinct()
-    if em.features:
-        documents = documents.join(spark.read.parquet(em.features), on=keys, how="inner")
-        documents = documents.select(*keys, "features")
-    block = F.pmod(F.xxhash64("query_id"), F.lit(blocks)).alias("block")
-    documents = documents.withColumn("block", block).orderBy(*keys).toArrow()
-    if not documents.num_rows:
-        raise UserError(f"regression_em.features: {em.features} has none of the documents shown")
-    number = documents.select(keys).append_column("n", pa.array(np.arange(documents.num_rows)))
-    table = rows.toArrow().join(number, keys=keys, join_type="inner")
-    table = table.sort_by([("n", "ascending"), ("position", "ascending")])  # sums run in this order
-    features = None
-    if em.features:
-        flat = pc.list_flatten(documents["features"]).to_numpy()
-        features = flat.reshape(documents.num_rows, -1)
-    column = {name: table[name].to_numpy() for name in ("n", "position", "clicks", "impressions")}
-    return Exposures(
-        column["n"],
-        column["position"] - 1,
-        column["clicks"].astype(float),
-        column["impressions"].astype(float),
-        documents["block"].to_numpy(),
-        features,
-    )
+    return _Documents(shown=em_exposures(spark, shown, how))
 
 
 def _files_read(how: Propensities) -> dict[str, Any]:

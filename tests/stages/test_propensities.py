@@ -11,9 +11,9 @@ import pytest
 from tests.kernels.test_counting import by_segment, group
 from tests.propensity import loops
 from ulr.config import load_settings
+from ulr.em_exposures import em_exposures
 from ulr.errors import UserError
 from ulr.propensities import (
-    _em_exposures,
     _files_read,
     build_propensities,
     estimate_propensities,
@@ -156,7 +156,7 @@ def test_sums_over_documents_have_the_same_bits_however_the_rows_lie(spark, tmp_
         folder.mkdir()
         files = write_files(folder, rows[:: 1 if parts == 1 else -1], parts)
         shown = exposures(spark, str(folder), files, max_position=10).repartition(parts)
-        em = _em_exposures(spark, shown, how)
+        em = em_exposures(spark, shown, how)
         found.append(
             [
                 harvest_table(shown, blocks=4, weight="pooled"),
@@ -165,6 +165,23 @@ def test_sums_over_documents_have_the_same_bits_however_the_rows_lie(spark, tmp_
             ]
         )
     assert found[0] == found[1]
+
+
+def test_a_document_with_two_rows_of_features_is_one_and_other_lengths_are_refused(
+    spark, rows, files, tmp_path
+):
+    shown = exposures(spark, files[0].rpartition("/")[0], files, max_position=10)
+    names = sorted({(row["query_id"], doc) for row in rows for doc in row["doc_ids"]})
+    twice = [{"query_id": q, "doc_id": d, "features": [1.0, 2.0]} for q, d in names] * 2
+    path = tmp_path / "features.parquet"
+    how = settings_of(f"propensities.regression_em.features={path}")
+    pq.write_table(pa.Table.from_pylist(twice), path)
+    found = em_exposures(spark, shown, how)
+    assert found.features.shape == (len(names), 2)
+    assert found.impressions.sum() == sum(sum(row["counts"]) * 4 for row in rows)
+    pq.write_table(pa.Table.from_pylist([*twice[1:], twice[0] | {"features": [1.0]}]), path)
+    with pytest.raises(UserError, match="one length for all"):
+        em_exposures(spark, shown, how)
 
 
 @pytest.fixture
