@@ -213,6 +213,21 @@ def test_a_position_with_too_few_clicks_is_refused_with_the_sessions_it_would_ta
     assert f"about {sessions:,} sessions would do" in curve.note[2]
 
 
+def test_clicks_compared_with_refused_positions_alone_are_no_support():
+    """Position 3 was published by 6 clicks, because 4 to 7, all refused, were compared with it."""
+    rng = np.random.default_rng(12)
+    sizes = {"1:2": (2000, 0.5), "1:3": (20, 0.1)} | {f"3:{k}": (200, 0.1) for k in (4, 5, 6, 7)}
+    arms = {
+        name: arms_of(name, draw(rng, pages, [rate] * 7), draw(rng, pages, [rate] * 7))
+        for name, (pages, rate) in sizes.items()
+    }
+    curve = combined_curve(SwapCounts(7, arms), min_clicks=50)
+    assert curve.source == ["measured"] * 2 + ["refused"] * 5
+    few = int(position_ratios(arms["1:3"]).support[0])
+    assert curve.note[2].startswith(f"{few} clicks in 40 swap sessions, 50 needed")
+    assert curve.support[2] == few
+
+
 def test_positions_that_nothing_links_are_refused_by_naming_both_components():
     """Oosterhuis 2022, section 6.1: {1, 2} and {3, 4} are never compared."""
     rng = np.random.default_rng(9)
