@@ -91,7 +91,7 @@ def trained_on(warehouse: Warehouse, name: str) -> TrainedOn:
         return TrainedOn(name)
     days = (day.removeprefix("dt=") for day in pairs.inputs["groups"])
     dates = frozenset(dt.date.fromisoformat(day) for day in days)
-    return TrainedOn(name, dates, pairs.settings["test_share"])
+    return TrainedOn(name, dates, pairs.settings.get("test_share"))
 
 
 def evaluation_name(name: str) -> str:
