@@ -17,8 +17,8 @@ import numpy as np
 from ulr.submission import Submission
 
 WIDTH = 4
-CURVE = [{"segment": None, "position": k, "theta": 1 / k, "lower": 0.9 / k, "upper": None}
-         for k in (1, 2, 3)]  # fmt: skip
+CURVE = [{"segment": None, "position": k, "theta": 1 / k, "lower": 0.9 / k, "upper": None,
+          "estimator": "combined"} for k in (1, 2, 3)]  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -54,6 +54,17 @@ def test_what_is_missing_is_named(tmp_path):
         read_examination(stored(tmp_path, []))
 
 
+def test_positions_from_0_and_a_file_of_something_else_are_refused(tmp_path):
+    """Position 0 was taken for the last one: psi[-1]."""
+    rows = rows_of(None, [1.0, 0.5, 0.4], 0.4)
+    shifted = [row | {"k": row["k"] - 1, "l": row["l"] - 1} for row in rows]
+    with pytest.raises(UserError, match="position 0; positions begin at 1"):
+        read_examination(stored(tmp_path, shifted))
+    (tmp_path / "theta.json").write_text("[1, 0.5]")
+    with pytest.raises(UserError, match="expected a Parquet file of propensities"):
+        read_examination(f"{tmp_path}/theta.json")
+
+
 def published(root, curve: dict[str | None, list[float | None]], run="x") -> Warehouse:
     """A warehouse whose psi is the product of its thetas, null where a theta is."""
     theta, psi = [], []

@@ -1,5 +1,8 @@
+import json
+
 import pytest
 
+from ulr.cli import main
 from ulr.errors import DataRefused, UserError
 from ulr.night import Done, Step, run_night
 
@@ -44,8 +47,27 @@ def test_a_failure_ends_the_night_with_the_code_that_schedulers_know(error, code
     assert found.to_json()["stages"][1]["words"] == "x"
 
 
+def test_an_error_without_words_is_told_by_its_name():
+    found = night(good, fails(MemoryError()), good)
+    assert [r.words for r in found.stages] == ["fine", "MemoryError", ""]
+    assert found.exit_code == 1
+
+
 def test_a_night_can_begin_in_the_middle_and_says_where_it_cannot():
     found = night(fails(ZeroDivisionError()), good, from_stage="b")
     assert [r.status for r in found.stages] == ["not run", "done"]
     with pytest.raises(UserError, match="expected one of a, b"):
         night(good, good, from_stage="z")
+
+
+def test_a_page_that_cannot_be_made_shows_in_the_summary_that_schedulers_read(
+    tmp_path, monkeypatch, capsys
+):
+    """The process ended with 1 and its summary said 0."""
+    monkeypatch.setattr("ulr.commands.nightly.run_night", lambda *a, **k: night(good))
+    monkeypatch.setattr("ulr.commands.nightly.report_night", lambda *a: 1 / 0)
+    where = ["--date", "2026-01-01", "--set", f"warehouse.path={tmp_path}"]
+    assert main(["nightly", *where, "--json"]) == 1
+    kept = json.loads((tmp_path / "nights" / "2026-01-01.json").read_text())
+    assert json.loads(capsys.readouterr().out) == kept
+    assert kept["exit_code"] == 1

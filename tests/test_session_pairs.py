@@ -48,3 +48,24 @@ def test_a_list_that_is_cut_by_batches_is_put_together(monkeypatch, size):
 def test_feature_rows_of_different_lengths_are_refused():
     with pytest.raises(UserError, match="one length for all"):
         build_lists(shown(("a", 1, 0.0, 1.0, [1.0]), ("a", 2, 1.0, 1.0, [1.0, 2.0])))
+    wanted = [("a", 1, 0.0, 1.0, [1.0, 2.0]), ("a", 2, 1.0, 1.0, [3.0, 4.0])]
+    made_up = [("b", 1, 0.0, 1.0, [1.0]), ("b", 2, 1.0, 1.0, [2.0, 3.0, 4.0])]  # 4 in all, too
+    with pytest.raises(UserError, match="one length for all"):
+        build_lists(shown(*wanted, *made_up))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("label", None, "labelCol has 1 values"),
+        ("weight", float("nan"), "weightCol has 1 values"),
+        ("list_id", None, "qidCol has 1 values"),
+        ("features", None, "featuresCol has 1 values"),
+    ],
+)
+def test_a_row_without_a_value_is_refused_by_the_name_of_its_parameter(name, value, words):
+    rows = TWO_LISTS.to_pylist()
+    rows[3][name] = value
+    loose = pa.schema([field.with_nullable(True) for field in shown_schema])
+    with pytest.raises(UserError, match=words):
+        list(whole_lists(iter(pa.Table.from_pylist(rows, schema=loose).to_batches())))

@@ -76,6 +76,9 @@ def read_examination(url: str) -> tuple[Propensities, dict[str, Propensities]]:
         table = pq.read_table(path, filesystem=fs)
     except FileNotFoundError:
         raise UserError(f"no propensities at {url!r}; see pairs.propensities") from None
+    except pa.ArrowInvalid as why:
+        reason = str(why).splitlines()[0]
+        raise UserError(f"{url}: expected a Parquet file of propensities; {reason}") from None
     lacking = [name for name in COLUMNS if name not in table.column_names]
     if lacking or table.num_rows == 0:
         what = f"no column {lacking[0]}" if lacking else "no rows"
@@ -87,6 +90,10 @@ def read_examination(url: str) -> tuple[Propensities, dict[str, Propensities]]:
 
 
 def _one(table: pa.Table, url: str) -> Propensities:
+    if table["k"].null_count or table["l"].null_count:
+        raise UserError(f"{url}: a row without k or l; both are positions, from 1")
+    if (lowest := min(pc.min(table["k"]).as_py(), pc.min(table["l"]).as_py())) < 1:
+        raise UserError(f"{url}: position {lowest}; positions begin at 1, the top of the page")
     k, v = (table[name].to_numpy().astype(np.int64) - 1 for name in ("k", "l"))
     size = int(max(k.max(), v.max())) + 1
     psi = np.full((size, size), np.nan)

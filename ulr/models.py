@@ -17,19 +17,30 @@ MODEL, RECORD = "model.txt", "record.json"
 
 
 @dataclass(frozen=True)
-class TrainedDates:
-    """The dates whose clicks a model has seen; None where nothing tells."""
+class TrainedOn:
+    """The clicks that a model has seen: their dates, and the share of queries that was kept from
+    it; None where nothing tells."""
 
     name: str
-    dates: frozenset[dt.date] | None
+    dates: frozenset[dt.date] | None = None
+    test_share: float | None = None
 
-    def refuse_overlap(self, dates: Sequence[dt.date]) -> None:
+    def refuse_dates(self, dates: Sequence[dt.date]) -> None:
         """Held-out dates must be others."""
         both = sorted((self.dates or frozenset()) & set(dates))
         if both:
             raise UserError(
                 f"model {self.name} was trained on {both[0]}, which evaluate.holdout=time asks to "
                 "judge it by; give dates after its window, or use evaluate.holdout=query"
+            )
+
+    def refuse_queries(self, share: float) -> None:
+        """Of a larger share it has seen some; a smaller one is part of what it has not."""
+        if self.test_share is not None and self.test_share < share:
+            raise UserError(
+                f"model {self.name} was trained with pairs.test_share={self.test_share:g}, so it "
+                f"has seen queries that {share:g} would judge it by; make its pairs and train it "
+                "again, or judge with that share"
             )
 
 
@@ -73,13 +84,14 @@ def pairs_of_model(warehouse: Warehouse, method: str) -> Manifest | None:
     return pairs if same else None
 
 
-def trained_dates(warehouse: Warehouse, name: str) -> TrainedDates:
-    """The window behind a method's model."""
+def trained_on(warehouse: Warehouse, name: str) -> TrainedOn:
+    """The window and the queries behind a method's model."""
     pairs = pairs_of_model(warehouse, name) if name in METHOD_NAMES else None
     if pairs is None:
-        return TrainedDates(name, None)
+        return TrainedOn(name)
     days = (day.removeprefix("dt=") for day in pairs.inputs["groups"])
-    return TrainedDates(name, frozenset(dt.date.fromisoformat(day) for day in days))
+    dates = frozenset(dt.date.fromisoformat(day) for day in days)
+    return TrainedOn(name, dates, pairs.settings.get("test_share"))
 
 
 def evaluation_name(name: str) -> str:

@@ -83,7 +83,7 @@ def run_night(date: str, steps: Sequence[Step], *, from_stage: str | None = None
         try:
             done = step.run()
         except Exception as error:
-            record.status, record.words = "failed", str(error).splitlines()[0][:300]
+            record.status, record.words = "failed", _first_line(error)
             summary.error = error
             summary.exit_code = getattr(error, "exit_code", FAILURE)
             return summary
@@ -93,3 +93,9 @@ def run_night(date: str, steps: Sequence[Step], *, from_stage: str | None = None
         record.details = done.details
         summary.outcome = done.outcome or summary.outcome
     return summary
+
+
+def _first_line(error: Exception) -> str:
+    """What an error says, or what it is where it says nothing (a bare MemoryError, say)."""
+    said = str(error).strip().splitlines()
+    return said[0][:300] if said else type(error).__name__

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from ulr.dates import parse_dates
+from ulr.em_exposures import em_exposures
 from ulr.errors import UserError
 from ulr.featurefiles import find_features
 from ulr.propensity.affine import regressions
-from ulr.propensity.arms import Arm, counts_by_segment, pool_counts
+from ulr.propensity.arms import Arm, counts_of
 from ulr.propensity.counts import exposures, harvest_table, moment_table, swap_counts
 from ulr.propensity.diagnostics import drift_findings
 from ulr.propensity.estimators import HARVESTS, SWAPS, Evidence
@@ -82,24 +82,25 @@ def estimate_propensities(
     rows = swap_counts(spark, url, files, max_position=how.max_position)
     theta = _given(how) if how.estimator == "given" else None
     positions = len(theta) if theta else _deepest(rows)
-    swaps = counts_by_segment(rows, positions)
-    if how.estimator in SWAPS and not any(s.buckets for s in swaps.values()):
+    pool = counts_of(rows, positions)
+    if how.estimator in SWAPS and not pool.buckets:
         raise UserError(
             f"propensities.estimator={how.estimator} needs swap buckets, and these groups have "
             "none; use all_pairs (natural rank changes) or regression_em, or run an experiment "
             "(`ulr plan-swaps`)"
         )
     parts = _documents(spark, url, files, how)
-    pool = pool_counts(swaps.values(), positions)
     everything = Evidence(pool, parts.harvest, _trust(parts.moments), parts.shown, theta)
+    segments = _segments(rows, how)
+    how = _shared_alarm(how, 1 + len(segments))
     results = [estimate_segment(None, everything, how)]
     pooled = results[0].curve
-    named = [s for s in swaps if s is not None]
-    if how.segments and named and how.estimator not in ("given", "regression_em"):
-        for segment in named:
-            harvest, moments = (_of(t, segment) for t in (parts.harvest, parts.moments))
-            evidence = Evidence(swaps[segment], harvest, _trust(moments))
-            results.append(estimate_segment(segment, evidence, how, pooled))
+    for segment in segments:
+        own, harvest, moments = (
+            _of(table, segment) for table in (rows, parts.harvest, parts.moments)
+        )
+        evidence = Evidence(counts_of(own, positions), harvest, _trust(moments))
+        results.append(estimate_segment(segment, evidence, how, pooled))
     return results
 
 
@@ -107,9 +108,11 @@ def drift(
     spark: SparkSession, url: str, windows: Sequence[Sequence[str]], how: Propensities
 ) -> list:
     """Findings on how theta of all traffic changed between two windows of groups files."""
+    only = {"segments": False, "joint": "none", "browsing": "independent", "test_trust": False}
+    of_theta = how.model_copy(update=only)
     before, after = (
-        estimate_propensities(spark, url, files, how)[0].curve for files in windows
-    )  # fmt: skip
+        estimate_propensities(spark, url, files, of_theta)[0].curve for files in windows
+    )
     return drift_findings(before, after, how.alarm)
 
 
@@ -123,7 +126,7 @@ def plain_rates(
     """Co-click rates (click rates on the diagonal) of unswapped pages, and the number of pages."""
     files = [f for date in dates for f in warehouse.files("groups", f"dt={date}")]
     rows = swap_counts(start_spark(), warehouse.storage.url, files, max_position=positions)
-    counts = pool_counts(counts_by_segment(rows, positions).values(), positions)
+    counts = counts_of(rows, positions)
     arms = [b.kept for b in counts.buckets.values()]
     arms += [counts.outside] if counts.outside is not None else []
     plain = sum(arms, Arm.empty(positions))
@@ -165,39 +168,7 @@ def _documents(
         return _Documents(moments=moment_table(shown, blocks=blocks))
     if how.estimator in HARVESTS:
         return _Documents(harvest=harvest_table(shown, blocks=blocks, weight=how.harvest.weight))
-    return _Documents(shown=_em_exposures(spark, shown, how))
-
-
-def _em_exposures(spark: SparkSession, shown: DataFrame, how: Propensities) -> Exposures:
-    """At most so many queries, drawn by hash, with their documents' features if there are any."""
-    em, blocks = how.regression_em, how.harvest.blocks
-    drawn = shown.select("query_id").distinct().orderBy(F.xxhash64("query_id")).limit(em.queries)
-    keys = ["query_id", "doc_id"]
-    rows = shown.join(drawn, on="query_id", how="left_semi").groupBy(*keys, "position")
-    rows = rows.agg(F.sum("clicks").alias("clicks"), F.sum("impressions").alias("impressions"))
-    documents = rows.select(*keys).distinct()
-    if em.features:
-        documents = documents.join(spark.read.parquet(em.features), on=keys, how="inner")
-        documents = documents.select(*keys, "features")
-    block = F.pmod(F.xxhash64("query_id"), F.lit(blocks)).alias("block")
-    documents = documents.withColumn("block", block).orderBy(*keys).toArrow()
-    if not documents.num_rows:
-        raise UserError(f"regression_em.features: {em.features} has none of the documents shown")
-    number = documents.select(keys).append_column("n", pa.array(np.arange(documents.num_rows)))
-    table = rows.toArrow().join(number, keys=keys, join_type="inner")
-    features = None
-    if em.features:
-        flat = pc.list_flatten(documents["features"]).to_numpy()
-        features = flat.reshape(documents.num_rows, -1)
-    column = {name: table[name].to_numpy() for name in ("n", "position", "clicks", "impressions")}
-    return Exposures(
-        column["n"],
-        column["position"] - 1,
-        column["clicks"].astype(float),
-        column["impressions"].astype(float),
-        documents["block"].to_numpy(),
-        features,
-    )
+    return _Documents(shown=em_exposures(spark, shown, how))
 
 
 def _files_read(how: Propensities) -> dict[str, Any]:
@@ -218,6 +189,19 @@ def _given(how: Propensities) -> list[float]:
     if content is None:
         raise UserError(f"propensities.given.file: {how.given.file} is not there")
     return theta_of_json(content, how.given.file)
+
+
+def _segments(rows: pa.Table, how: Propensities) -> list[str]:
+    """The segments that get a curve of their own, in order."""
+    if not how.segments or how.estimator in ("given", "regression_em"):
+        return []
+    return sorted(pc.unique(rows["segment"]).drop_null().to_pylist())
+
+
+def _shared_alarm(how: Propensities, parts: int) -> Propensities:
+    """The alarm is over all tests of a kind: with a share of it for each part of the traffic, more
+    segments are no more false alarms."""
+    return how.model_copy(update={"alarm": how.alarm / parts})
 
 
 def _deepest(rows: pa.Table) -> int:

@@ -27,12 +27,15 @@ shown_schema = pa.schema(
     ]
 )
 HOLD_ROWS = 100_000
+PARAMS = {"list_id": "qidCol", "position": "positionCol", "label": "labelCol",
+          "weight": "weightCol", "features": "featuresCol"}  # fmt: skip
 
 
 def whole_lists(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """The same rows, cut where a list ends."""
     held: list[pa.Table] = []
     for batch in batches:
+        _check_values(batch)
         held.append(pa.Table.from_batches([batch]).cast(shown_schema))
         if sum(t.num_rows for t in held) >= HOLD_ROWS:
             table = pa.concat_tables(held).combine_chunks()
@@ -42,6 +45,20 @@ def whole_lists(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
             held = [table.slice(int(ends[-1]))]
     if held:
         yield pa.concat_tables(held).combine_chunks()
+
+
+def _check_values(batch: pa.RecordBatch) -> None:
+    """Every row has a value in every column, and the numbers are numbers."""
+    for name, param in PARAMS.items():
+        column = batch[name]
+        odd = column.null_count
+        if not odd and name in ("label", "weight"):
+            odd = len(column) - (pc.sum(pc.is_finite(column)).as_py() or 0)
+        if odd:
+            raise UserError(
+                f"{param} has {odd:,} values in a batch of {len(column):,} rows that are null or "
+                "no number; fill them in or drop those rows before fit"
+            )
 
 
 def list_starts(names: pa.ChunkedArray) -> np.ndarray:
@@ -101,10 +118,9 @@ def _all_pairs(starts: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.nd
 def _features(table: pa.Table, starts: np.ndarray, sizes: np.ndarray) -> pa.ListArray:
     """All features of a list in one row."""
     column = lists(table["features"])
-    per_list = np.add.reduceat(column.lengths, starts)
-    if (per_list != sizes * column.lengths[0]).any():
+    if (column.lengths != column.lengths[0]).any():
         raise UserError(
             "feature rows have different lengths; features must have one length for all"
         )
     values = whole(table["features"]).flatten()
-    return list_column(per_list, values)
+    return list_column(sizes * column.lengths[0], values)

@@ -59,7 +59,8 @@ def gather_submission(
 ) -> Submission:
     """The published model of a method with its lineage, its learned tables and its figures.
 
-    name: the model's in the totals.
+    name: the model's in the totals. Pairs that were made since say nothing of the model: window,
+    weight health and example are then not known.
     """
     manifest = model_manifest(warehouse, method)
     record = read_record(warehouse, method)
@@ -67,7 +68,7 @@ def gather_submission(
     groups = dict(pairs.inputs["groups"]) if pairs else {}
     days = sorted(day.removeprefix("dt=") for day in groups)
     window = f"{days[0]}..{days[-1]}" if days else "unknown"
-    health = _health(warehouse, method)
+    health = _health(warehouse, method) if pairs else []
     shown = masked(flat(settings))
     files = {
         "settings.json": _json(shown),
@@ -81,7 +82,7 @@ def gather_submission(
         fingerprint=manifest.fingerprint,
         name=f"{name} {window}",
         model=read_model(warehouse, method),
-        example=_example(warehouse, method),
+        example=_example(warehouse, method) if pairs else [],
         params=shown | {"trees": str(manifest.counts["trees"])},
         tags={
             "ulr.fingerprint": manifest.fingerprint,

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +12,7 @@ from hypothesis import strategies as st
 from tests.propensity import loops
 from ulr.buckets import parse_bucket
 from ulr.kernels.counting import count_positions
-from ulr.propensity.arms import WHOLE, counts_by_segment
+from ulr.propensity.arms import WHOLE, counts_of
 from ulr.propensity.tally import ArmTally, exposure_batch
 from ulr.schema import groups_schema
 
@@ -47,7 +50,18 @@ def tally_of(*batches, max_position=70):
     tally = ArmTally(max_position)
     for batch in batches:
         tally.add(batch)
-    return counts_by_segment(pa.Table.from_batches([tally.rows()]), max_position)
+    return by_segment(pa.Table.from_batches([tally.rows()]), max_position)
+
+
+def by_segment(rows, positions):
+    """Every segment's counts by themselves."""
+    names = rows["segment"]
+    return {
+        name: counts_of(
+            rows.filter(pc.is_null(names) if name is None else pc.equal(names, name)), positions
+        )
+        for name in set(names.to_pylist())
+    }
 
 
 def draw(rng, pages, length, rate=0.3):
@@ -105,6 +119,39 @@ def test_counts_of_batches_add_and_slices_count_only_their_rows():
         np.testing.assert_array_equal(arms.kept.together, twice.buckets[name].kept.together)
         again = twice.buckets[name].swapped.layer(WHOLE)
         np.testing.assert_array_equal(arms.swapped.layer(WHOLE), again)
+
+
+def test_segments_together_are_the_sum_of_each_by_itself():
+    rng = np.random.default_rng(4)
+    rows = [
+        group(draw(rng, 20, 6), bucket="1:3", swapped=bool(i % 2), segment=f"s{i % 5}")
+        for i in range(20)
+    ]
+    tally = ArmTally(6)
+    tally.add(batch_of(rows))
+    table = pa.Table.from_batches([tally.rows()])
+    parts = [f.buckets["1:3"].swapped for f in by_segment(table, 6).values()]
+    pooled = counts_of(table, 6).buckets["1:3"].swapped
+    assert pooled.sessions == sum(arm.sessions for arm in parts) == 200
+    for condition in (0, 1, 3, WHOLE):
+        added = sum(arm.layer(condition) for arm in parts)
+        np.testing.assert_array_equal(pooled.layer(condition), added)
+
+
+def test_half_a_million_counts_of_fifty_positions_make_no_object_each():
+    """Rows of Python objects took 300 bytes a count, and a second for every segment."""
+    together = np.ones((16, 6, 50, 50), np.int64)
+    tally = ArmTally(50)
+    tally.keys = {("s", f"1:{k}", swapped): 2 * k - 4 + swapped for k in range(2, 10)
+                  for swapped in (False, True)}  # fmt: skip
+    tally.together = np.triu(together)
+    table = pa.Table.from_batches([tally.rows()])
+    tracemalloc.start()
+    counts_of(table, 50)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert table.num_rows > 100_000
+    assert peak < 100 * table.num_rows
 
 
 def test_more_keys_than_there_was_room_for_are_all_kept():

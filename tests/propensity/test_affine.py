@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
-from ulr.propensity.affine import affine_curve, regressions
+from ulr.propensity.affine import Regression, affine_curve, regressions
 from ulr.propensity.diagnostics import trust_findings
 from ulr.schema import moments_schema
 from ulr.simulate.clicks import relevance_of, trust_curve
@@ -108,6 +109,14 @@ def test_plain_position_bias_raises_no_alarm():
     fits = regressions(moments(np.random.default_rng(2), lambda k, r: r / k))
     assert verdicts(fits, "intercept") == ["ok", "ok"]
     assert verdicts(fits, "curvature") == ["ok", "ok"]
+
+
+def test_the_chance_of_a_false_alarm_is_that_of_as_many_blocks():
+    """Below 0.001 by the normal, and five times that by the 15 degrees of freedom there are."""
+    fit = Regression(2, 900, 0.5, 0.034, 0.0, 0.01, 0.01, 0.01, freedom=15)
+    found = {f.check: f.p_value for f in trust_findings([fit], 0.01)}
+    assert found["intercept"] == pytest.approx(2 * stats.t.sf(3.4, 15))
+    assert regressions(moments(np.random.default_rng(5), affine))[0].freedom == 31
 
 
 def test_trust_bias_shows_in_the_intercept():

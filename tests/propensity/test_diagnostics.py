@@ -7,13 +7,15 @@ import pytest
 
 from tests.propensity.experiments import SwapLab, click_model, queries, single_buckets
 from tests.propensity.test_swaps import BROWSING, POSITIONS, arms_of, draw, lab_of
+from ulr.config import load_settings
 from ulr.propensity import diagnostics
 from ulr.propensity.affine import Regression, affine_curve
 from ulr.propensity.arms import BucketArms, SwapCounts
 from ulr.propensity.combined import combined_curve
 from ulr.propensity.curve import monotone
+from ulr.propensity.estimators import Evidence
 from ulr.propensity.given import given_curve, theta_of_json
-from ulr.propensity.segments import fall_back
+from ulr.propensity.segments import estimate_segment, fall_back
 from ulr.simulate.browsing import Independent
 
 ALARM = 0.01
@@ -123,6 +125,20 @@ def test_a_thin_segment_takes_the_pooled_value_and_says_so():
             assert thin.note[i] in curve.note[i]
         else:
             assert curve.theta[i] == thin.theta[i]
+
+
+def test_a_segment_that_took_all_traffics_value_falls_all_the_same_where_theta_only_may():
+    lab = lab_of(BROWSING["independent"], single_buckets(POSITIONS))
+    counts = lab.draw(np.random.default_rng(8), 200_000)
+    few = {name: arms for name, arms in counts.buckets.items() if name != "1:7"}
+    how = load_settings(None, ["propensities.monotone=true"]).propensities
+    high = given_curve([1.0] + [0.9] * (POSITIONS - 1))
+    all_traffic = replace(high, covariance=np.diag([0.0] + [1e-4] * (POSITIONS - 1)))
+    evidence = Evidence(replace(counts, buckets=few))
+    found = estimate_segment("s", evidence, how, all_traffic).curve
+    assert found.source[6] == "pooled"
+    assert np.all(np.diff(found.theta) <= 0)
+    assert found.note[6].startswith("smoothed from 0.9000; all traffic's value; this segment: no")
 
 
 def test_monotone_smoothing_pools_what_rises_by_its_weights():

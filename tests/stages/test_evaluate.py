@@ -1,5 +1,7 @@
 """The evaluate stage on Spark and its command on a simulated log."""
 
+import json
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -47,7 +49,10 @@ def test_evaluate_publishes_once_and_prints_what_it_found_again(trained, capsys)
     command = ["evaluate", *DATE, *flags, "--model", "joint", "--model", "naive"]
     assert main(command) == 0
     out = capsys.readouterr().out
-    assert all(words in out for words in ("joint", "logging", "joint - naive", "p="))
+    assert all(
+        words in out
+        for words in ("joint", "logging", "joint - naive", "p=", "theta and psi taken as exact")
+    )
     assert main(command) == 0
     again = capsys.readouterr().out
     assert "unchanged, skipped" in again
@@ -73,6 +78,7 @@ def test_queries_judged_by_were_left_out_of_the_pairs(trained):
     [
         (["--set", "evaluate.holdout=time"], "was trained on 2026-01-01"),
         (["--set", "pairs.test_share=0"], "no query was left out"),
+        (["--set", "pairs.test_share=0.5"], "trained with pairs.test_share=0.3"),
         (["--model", "prs"], "has no model of method prs; there is joint"),
         (["--model", "absent.txt"], "expected a method"),
     ],
@@ -95,8 +101,13 @@ def test_the_model_is_registered_promoted_once_and_listed(trained, capsys):
     assert main(["promote", *DATE, *flags]) == 0
     assert "version 1 is the champion already" in capsys.readouterr().out
     naive = [*flags, "--set", "pairs.method=naive"]
-    assert main(["promote", *DATE, *naive]) == 0
-    assert "than the champion's" in capsys.readouterr().out
+    seen = [*naive, "--set", "evaluate.holdout=time"]
+    assert main(["promote", *DATE, *seen]) == 2
+    assert "was trained on 2026-01-01" in capsys.readouterr().err
+    assert main(["promote", *DATE, *naive, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"outcome", "version", "champion", "verdict"}  # and no totals as text
+    assert "than the champion's" in found["verdict"]["reasons"][0]
     assert main(["registry", "list", *flags]) == 0
     out = capsys.readouterr().out
     assert all(word in out for word in ("champion", "joint", "naive"))

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.kernels.test_counting import group
+from tests.kernels.test_counting import by_segment, group
 from tests.propensity import loops
 from ulr.config import load_settings
+from ulr.em_exposures import em_exposures
 from ulr.errors import UserError
 from ulr.propensities import (
     _files_read,
@@ -19,9 +20,10 @@ from ulr.propensities import (
     plain_rates,
     window_dates,
 )
-from ulr.propensity.arms import SwapCounts, counts_by_segment, pool_counts
+from ulr.propensity.arms import SwapCounts, counts_of
 from ulr.propensity.counts import exposures, harvest_table, moment_table, swap_counts
 from ulr.propensity.report import as_json
+from ulr.propensity.segments import estimate_segment
 from ulr.schema import (
     groups_schema,
     joint_propensities_schema,
@@ -88,7 +90,7 @@ def files(rows, tmp_path_factory):
 
 def test_arms_over_files_equal_a_loop_over_sessions(spark, rows, files):
     table = swap_counts(spark, files[0].rpartition("/")[0], files, max_position=10)
-    found = counts_by_segment(table, 4)
+    found = by_segment(table, 4)
     for segment in ("desktop", "mobile"):
         for name in ("1:2", "1:3", "1:4"):
             sessions = [
@@ -145,6 +147,43 @@ def test_moments_equal_a_loop_over_documents(spark, rows, files):
         assert sum(r[name] for r in got) == pytest.approx(value)
 
 
+def test_sums_over_documents_have_the_same_bits_however_the_rows_lie(spark, tmp_path):
+    rows = random_groups(np.random.default_rng(5), 400)
+    how = settings_of("propensities.regression_em.features=null")
+    found = []
+    for parts in (1, 5):
+        folder = tmp_path / str(parts)
+        folder.mkdir()
+        files = write_files(folder, rows[:: 1 if parts == 1 else -1], parts)
+        shown = exposures(spark, str(folder), files, max_position=10).repartition(parts)
+        em = em_exposures(spark, shown, how)
+        found.append(
+            [
+                harvest_table(shown, blocks=4, weight="pooled"),
+                moment_table(shown, blocks=4),
+                (em.document.tolist(), em.position.tolist(), em.clicks.tolist()),
+            ]
+        )
+    assert found[0] == found[1]
+
+
+def test_a_document_with_two_rows_of_features_is_one_and_other_lengths_are_refused(
+    spark, rows, files, tmp_path
+):
+    shown = exposures(spark, files[0].rpartition("/")[0], files, max_position=10)
+    names = sorted({(row["query_id"], doc) for row in rows for doc in row["doc_ids"]})
+    twice = [{"query_id": q, "doc_id": d, "features": [1.0, 2.0]} for q, d in names] * 2
+    path = tmp_path / "features.parquet"
+    how = settings_of(f"propensities.regression_em.features={path}")
+    pq.write_table(pa.Table.from_pylist(twice), path)
+    found = em_exposures(spark, shown, how)
+    assert found.features.shape == (len(names), 2)
+    assert found.impressions.sum() == sum(sum(row["counts"]) * 4 for row in rows)
+    pq.write_table(pa.Table.from_pylist([*twice[1:], twice[0] | {"features": [1.0]}]), path)
+    with pytest.raises(UserError, match="one length for all"):
+        em_exposures(spark, shown, how)
+
+
 @pytest.fixture
 def warehouse(tmp_path):
     house = Warehouse(str(tmp_path))
@@ -176,6 +215,21 @@ def test_both_tables_are_published_and_an_unchanged_window_is_skipped(spark, war
 
     again = build_propensities(lambda: pytest.fail("no Spark needed"), warehouse, DATES, how)
     assert again.skipped
+
+
+def test_the_alarm_is_shared_by_all_parts_of_the_traffic(spark, tmp_path, monkeypatch):
+    """Twenty segments warned on one night in three of a log in which nothing was wrong."""
+    rows = random_groups(np.random.default_rng(6), 200)
+    alarms = []
+    monkeypatch.setattr(
+        "ulr.propensities.estimate_segment",
+        lambda segment, evidence, how, pooled=None: (
+            alarms.append(how.alarm) or estimate_segment(segment, evidence, how, pooled)
+        ),
+    )
+    how = settings_of("propensities.alarm=0.03", "propensities.test_trust=false")
+    estimate_propensities(spark, str(tmp_path), write_files(tmp_path, rows), how)
+    assert alarms == [0.03 / 3] * 3
 
 
 @pytest.mark.parametrize("estimator", ["all_pairs", "pivot", "adjacent", "affine", "regression_em"])
@@ -242,7 +296,7 @@ def test_pages_whose_only_buckets_are_too_deep_pool_to_nothing():
     """Not an error: an estimator that needs no swaps goes on without them."""
     row = {"segment": None, "bucket": "1:9", "swapped": False, "given": 0, "k": 0, "l": 0}
     rows = pa.Table.from_pylist([row | {"sessions": 5}], schema=swap_counts_schema)
-    assert pool_counts(counts_by_segment(rows, 2).values(), 2) == SwapCounts(2)
+    assert counts_of(rows, 2) == SwapCounts(2)
 
 
 def test_swap_estimators_without_buckets_say_what_else_there_is(spark, tmp_path):

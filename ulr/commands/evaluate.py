@@ -15,7 +15,7 @@ from ulr.evaluation.part import LOGGING
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Estimate
 from ulr.examination import known_propensities
-from ulr.models import evaluation_name, trained_dates
+from ulr.models import evaluation_name, trained_on
 from ulr.progress import watched
 from ulr.propensities import window_dates
 from ulr.session import start_session
@@ -60,13 +60,19 @@ def judge(
     models: Mapping[str, str],
     settings: Settings,
     *,
+    partition: str | None = None,
     force: bool = False,
 ) -> EvaluationOutcome:
-    """Judge models, given as LightGBM's text by name, on the window, as the settings say."""
+    """Judge models, given as LightGBM's text by name, on the window, as the settings say.
+
+    partition: of `metrics`; without one, the first model's own.
+    """
     dates = window_dates(warehouse, date, settings.propensities.window_days)
-    if settings.evaluate.holdout == "time":
-        for name in models:
-            trained_dates(warehouse, name).refuse_overlap(dates)
+    for model in (trained_on(warehouse, name) for name in models):
+        if settings.evaluate.holdout == "time":
+            model.refuse_dates(dates)
+        elif settings.evaluate.holdout == "query":
+            model.refuse_queries(settings.pairs.test_share)
     return build_evaluation(
         partial(start_session, "evaluate", settings.spark),
         warehouse,
@@ -77,7 +83,7 @@ def judge(
         test_share=settings.pairs.test_share,
         evaluate=settings.evaluate,
         sigmoid=float(settings.lightgbm.get("sigmoid", 1.0)),
-        partition=evaluation_name(next(iter(models))),
+        partition=partition or evaluation_name(next(iter(models))),
         force=force,
     )
 
@@ -99,7 +105,10 @@ def result_table(outcome: EvaluationOutcome, names: Sequence[str]) -> Table:
     leads = {rival: metric_values(outcome.totals, names[0], rival) for rival in rankings}
     ours = rankings[names[0]]
     queries = max((e.queries for e in ours.values()), default=0)
-    table = Table(title=f"judged by {queries:,} queries; 95% intervals, whole queries as clusters")
+    table = Table(
+        title=f"judged by {queries:,} queries; 95% intervals, whole queries as clusters, theta and "
+        "psi taken as exact"
+    )
     headings = [*rankings, *(f"{names[0]} - {rival}" for rival in leads if rival != names[0])]
     for heading in ("", *headings):
         table.add_column(heading, no_wrap=True, justify="right" if heading else "left")

@@ -12,7 +12,7 @@ from ulr.commands.night_stages import STAGES, Night
 from ulr.commands.reports import report_night
 from ulr.dates import parse_dates
 from ulr.lock import hold
-from ulr.night import Summary, run_night
+from ulr.night import FAILURE, Summary, run_night
 from ulr.progress import steps
 from ulr.settings import Settings
 from ulr.terminal import Answer, say, show
@@ -50,7 +50,8 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
             summaries.append(summary)
             kept = storage.shown(FOLDER, f"{date}.json")
             say(f"nightly {date}: {summary.outcome} in {summary.seconds:.1f} s -> {kept}")
-            _report(night, summary)
+            if not _report(night, summary):
+                storage.write_json(summary.to_json(), FOLDER, f"{date}.json")
             if summary.error is not None:
                 break
     last = summaries[-1]
@@ -62,12 +63,17 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
     return Answer(found[0] if len(dates) == 1 else {"nights": found}, last.error)
 
 
-def _report(night: Night, summary: Summary) -> None:
-    """The page of the night; where it cannot be made, what ended the night is still what counts."""
+def _report(night: Night, summary: Summary) -> bool:
+    """The page of the night; where it cannot be made, what ended the night is still what counts,
+    and a night that went well has failed after all."""
     try:
         report_night(night, summary)
     except Exception as error:
-        summary.error = summary.error or error
+        if summary.error is None:
+            summary.error = error
+            summary.exit_code = getattr(error, "exit_code", FAILURE)
+        return False
+    return True
 
 
 def summary_table(summary: Summary) -> Table:

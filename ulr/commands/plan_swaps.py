@@ -12,6 +12,7 @@ import numpy as np
 from rich.table import Table
 
 from ulr.errors import UserError
+from ulr.given_files import check_target
 from ulr.progress import watched
 from ulr.propensities import plain_rates, window_dates
 from ulr.session import start_session
@@ -32,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Count today's clicks, plan, and say what it will take."""
     how = settings.plan_swaps
+    check_target("--out", args.out)
     warehouse = Warehouse(settings.warehouse.path)
     dates = window_dates(warehouse, args.date, settings.propensities.window_days)
     start = partial(start_session, "plan-swaps", settings.spark)

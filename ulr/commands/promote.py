@@ -6,17 +6,15 @@ import argparse
 from dataclasses import asdict
 from functools import partial
 
+from ulr.commands import evaluate
 from ulr.commands.registry import registry_of, submission_of
 from ulr.errors import UserError
-from ulr.evaluating import build_evaluation
 from ulr.evaluation.totals import Totals
-from ulr.examination import WAREHOUSE, known_propensities
+from ulr.examination import WAREHOUSE
 from ulr.models import evaluation_name, read_model
 from ulr.progress import watched
 from ulr.promoting import Decision, promote, roll_back
-from ulr.propensities import window_dates
 from ulr.registry import CHAMPION
-from ulr.session import start_session
 from ulr.settings import Settings
 from ulr.terminal import Answer, say
 from ulr.warehouse import Warehouse
@@ -45,7 +43,10 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
     with watched("promote"):
         decision = decide(args.date, settings, dry_run=args.dry_run, force=args.force)
     say(describe(decision))
-    return Answer(asdict(decision))
+    return Answer(
+        {"outcome": decision.outcome, "version": decision.version, "champion": decision.champion,
+         "verdict": asdict(decision.verdict)}
+    )  # fmt: skip
 
 
 def decide(
@@ -82,16 +83,6 @@ def describe(decision: Decision) -> str:
 
 def _judge(warehouse: Warehouse, date: str, settings: Settings, champion: str) -> Totals:
     method = settings.pairs.method
-    outcome = build_evaluation(
-        partial(start_session, "promote", settings.spark),
-        warehouse,
-        window_dates(warehouse, date, settings.propensities.window_days),
-        {method: read_model(warehouse, method), CHAMPION: champion},
-        propensities=known_propensities(settings.pairs.propensities, warehouse),
-        features=settings.features.path,
-        test_share=settings.pairs.test_share,
-        evaluate=settings.evaluate,
-        sigmoid=float(settings.lightgbm.get("sigmoid", 1.0)),
-        partition=f"{evaluation_name(method)}-against-champion",
-    )
-    return outcome.totals
+    models = {method: read_model(warehouse, method), CHAMPION: champion}
+    where = f"{evaluation_name(method)}-against-champion"
+    return evaluate.judge(warehouse, date, models, settings, partition=where).totals

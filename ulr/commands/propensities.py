@@ -10,11 +10,12 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from ulr.figures import curve_figure, read_truth
+from ulr.figures import KINDS, curve_figure, read_truth
+from ulr.given_files import check_target
 from ulr.progress import watched
 from ulr.propensities import build_propensities, drift, window_dates
 from ulr.propensity.diagnostics import Finding
-from ulr.propensity.report import as_json, words
+from ulr.propensity.report import as_json, curve_table, words
 from ulr.session import start_session
 from ulr.settings import Propensities, Settings
 from ulr.terminal import Answer, say
@@ -39,6 +40,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Estimate, publish, and say what can and cannot be believed."""
     how = settings.propensities
+    check_target("--figure", args.figure, KINDS)
+    truth = read_truth(args.truth) if args.truth else {}
     warehouse = Warehouse(settings.warehouse.path)
     dates = window_dates(warehouse, args.date, how.window_days)
     start = partial(start_session, "propensities", settings.spark)
@@ -56,8 +59,7 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
     for finding in findings:
         say(f"  drift {finding.verdict}: {finding.words} (p = {finding.p_value:.2g})")
     if args.figure:
-        truth = read_truth(args.truth) if args.truth else {}
-        curve_figure(outcome.results, args.figure, truth=truth)
+        curve_figure(curve_table(outcome.results).to_pylist(), args.figure, truth=truth)
     found = {} if outcome.skipped else as_json(outcome.results)
     return Answer(outcome.to_json() | found | {"drift": [asdict(f) for f in findings]})
 

@@ -5,6 +5,9 @@
 the linearised variance of a ratio with whole queries as clusters (Cochran 1977, ch. 2 and 6).
 With w = 1 it is a mean and its usual standard error. Two models share w, so the difference of
 their ratios is the ratio of x_a - x_b: a paired comparison is the same six totals again.
+
+The variance is that of the queries. Weights of clicks (theta, psi) are taken as exact: their own
+error is the same for all models, and is not in it.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ from ulr.propensity.curve import Curve
 
 @dataclass(frozen=True)
 class Regression:
-    """y = intercept + slope x (+ curvature x^2 when asked), with standard errors."""
+    """y = intercept + slope x (+ curvature x^2 when asked), with standard errors, which have the
+    freedom of the blocks that they come from."""
 
     position: int
     documents: int
@@ -30,6 +31,7 @@ class Regression:
     slope_error: float
     intercept_error: float
     curvature_error: float
+    freedom: float = np.inf
 
 
 def regressions(moments: pa.Table) -> list[Regression]:
@@ -61,7 +63,7 @@ def _regress(position: int, blocks: list[dict]) -> Regression | None:
     documents = sum(b["documents"] for b in blocks)
     intercept, slope, curvature = whole
     return Regression(
-        position, documents, slope, intercept, curvature, error[1], error[0], error[2]
+        position, documents, slope, intercept, curvature, error[1], error[0], error[2], n - 1
     )
 
 
@@ -102,4 +104,7 @@ def affine_curve(fits: list[Regression], positions: int, *, first_beta: float) -
         source[i], note[i] = "measured", f"intercept error {fit.intercept_error:.5f}"
     covariance = np.where(np.eye(positions, dtype=bool), variance, 0.0)
     theta = alpha / alpha[0]
-    return Curve("affine", theta, covariance, support, source, note, alpha=alpha, beta=beta)
+    freedom = min((fit.freedom for fit in fits), default=np.inf)
+    return Curve(
+        "affine", theta, covariance, support, source, note, alpha=alpha, beta=beta, freedom=freedom
+    )

@@ -1,16 +1,19 @@
 """What a swap experiment leaves behind: click and co-click totals of each bucket's two arms.
 
-Totals add: a window is the sum of its dates, and all traffic is the sum of its segments.
+Totals add: a window is the sum of its dates, and all traffic is the sum of its segments. At 50
+positions a segment has half a million of them, so they go from columns to matrices without a
+Python object each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from ulr.arrow import whole
 from ulr.buckets import Bucket, parse_bucket, permutation
 
 WHOLE = -1  # the condition "every position of the bucket was clicked"
@@ -41,9 +44,8 @@ class Arm:
 
     def layer(self, condition: int) -> np.ndarray:
         """Co-clicks under a condition, 0 for none; made of zeros if there were none."""
-        if condition == 0:
-            return self.together
-        return self.given.setdefault(condition, np.zeros_like(self.together))
+        found = self.together if condition == 0 else self.given.get(condition)
+        return np.zeros_like(self.together) if found is None else found
 
     def __add__(self, other: Arm) -> Arm:
         conditions = {*self.given, *other.given}
@@ -61,9 +63,6 @@ class BucketArms:
     bucket: Bucket
     kept: Arm
     swapped: Arm
-
-    def __add__(self, other: BucketArms) -> BucketArms:
-        return BucketArms(self.bucket, self.kept + other.kept, self.swapped + other.swapped)
 
     @property
     def moves(self) -> dict[int, int]:
@@ -85,57 +84,45 @@ class SwapCounts:
         """Pages in experiments."""
         return sum(b.kept.sessions + b.swapped.sessions for b in self.buckets.values())
 
-    def __add__(self, other: SwapCounts) -> SwapCounts:
-        buckets = dict(self.buckets)
-        for name, arms in other.buckets.items():
-            buckets[name] = buckets[name] + arms if name in buckets else arms
-        outside = [arm for arm in (self.outside, other.outside) if arm is not None]
-        total = sum(outside[1:], outside[0]) if outside else None
-        return SwapCounts(self.positions, buckets, total)
 
-
-def pool_counts(parts: Iterable[SwapCounts], positions: int) -> SwapCounts:
-    """The sum of any number of them, none included."""
-    return sum(parts, SwapCounts(positions))
-
-
-def counts_by_segment(rows: pa.Table, positions: int) -> dict[str | None, SwapCounts]:
-    """Rows of `swap_counts_schema` as arms, one SwapCounts per segment.
+def counts_of(rows: pa.Table, positions: int) -> SwapCounts:
+    """Rows of `swap_counts_schema` as arms, all segments among them added up.
 
     Clicks below `positions` and buckets that reach below them are left out.
     """
-    arms: dict[tuple[str | None, str | None, bool | None], Arm] = {}
-    for row in rows.to_pylist():
-        key = (row["segment"], row["bucket"], row["swapped"])
-        too_deep = key[1] is not None and parse_bucket(key[1]).last_position > positions
-        if too_deep or row["l"] > positions:
-            continue
-        arm = arms.setdefault(key, Arm.empty(positions))
-        k, v, total = row["k"], row["l"], row["sessions"]
-        if k > 0:
-            layer = arm.layer(row["given"])
-            layer[k - 1, v - 1] = layer[v - 1, k - 1] = total
-        else:
-            arms[key] = replace(arm, sessions=total)
-    return {
-        segment: _of_segment(segment, arms, positions)
-        for segment in sorted({key[0] for key in arms}, key=lambda s: (s is None, s))
-    }
+    rows = rows.filter(pc.less_equal(rows["l"], positions))
+    bucket = whole(rows["bucket"]).dictionary_encode()
+    names = bucket.dictionary.to_pylist()
+    code = pc.fill_null(bucket.indices, len(names)).to_numpy(zero_copy_only=False)
+    swapped = pc.fill_null(rows["swapped"], False).to_numpy()
+    part = 2 * code.astype(np.int64) + swapped
+    order = np.argsort(part, kind="stable")
+    ends = np.searchsorted(part[order], np.arange(2 * len(names) + 3))
+    columns = [rows[name].to_numpy()[order] for name in ("given", "k", "l", "sessions")]
 
+    def arm(number: int) -> Arm:
+        own = slice(ends[number], ends[number + 1])
+        return _arm(*(column[own] for column in columns), positions)
 
-def _of_segment(
-    segment: str | None,
-    arms: dict[tuple[str | None, str | None, bool | None], Arm],
-    positions: int,
-) -> SwapCounts:
-    none = Arm.empty(positions)
-    names = sorted({b for s, b, _ in arms if s == segment and b is not None})
+    places = {name: 2 * i for i, name in enumerate(names)}
     buckets = {
-        name: BucketArms(
-            parse_bucket(name),
-            arms.get((segment, name, False), none),
-            arms.get((segment, name, True), none),
-        )
-        for name in names
+        name: BucketArms(parse_bucket(name), arm(places[name]), arm(places[name] + 1))
+        for name in sorted(names)
+        if parse_bucket(name).last_position <= positions
     }
-    return SwapCounts(positions, buckets, arms.get((segment, None, None)))
+    outside = arm(2 * len(names))
+    return SwapCounts(positions, buckets, outside if outside.sessions else None)
+
+
+def _arm(
+    given: np.ndarray, k: np.ndarray, v: np.ndarray, sessions: np.ndarray, positions: int
+) -> Arm:
+    """One arm from its totals; a row without positions (k = 0) counts the arm's pages."""
+    pairs = k > 0
+    layers = {}
+    for condition in np.unique(np.append(given[pairs], 0)).tolist():
+        own = pairs & (given == condition)
+        upper = np.zeros((positions, positions), np.int64)
+        np.add.at(upper, (k[own] - 1, v[own] - 1), sessions[own])
+        layers[condition] = upper + np.triu(upper, 1).T
+    return Arm(int(sessions[~pairs].sum()), layers.pop(0), layers)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ulr.errors import UserError
@@ -82,11 +82,11 @@ def harvest_table(shown: DataFrame, *, blocks: int, weight: str) -> pa.Table:
         shared.alias("impressions"),
     )
     total = pairs.groupBy("segment", "block", "k", "l").agg(
-        F.sum("clicks").alias("clicks"),
-        F.sum("impressions").alias("impressions"),
+        _exact_sum(F.col("clicks")).alias("clicks"),
+        _exact_sum(F.col("impressions")).alias("impressions"),
         F.count("*").alias("documents"),
     )
-    return total.toArrow().cast(harvest_schema)
+    return _in_order(total.toArrow().cast(harvest_schema), ["segment", "block", "k", "l"])
 
 
 def moment_table(shown: DataFrame, *, blocks: int) -> pa.Table:
@@ -110,11 +110,27 @@ def moment_table(shown: DataFrame, *, blocks: int) -> pa.Table:
     for lost in range(4):
         powers.append(powers[-1] * (F.col("c") - lost) / (F.col("n") - lost))
     w, y = F.col("n") * F.col("m") / (F.col("n") + F.col("m")), F.col("d") / F.col("m")
-    moments = [F.sum(w * x).alias(f"x{p}") for p, x in enumerate(powers)]
-    moments += [F.sum(w * x * y).alias(f"x{p}y") for p, x in enumerate(powers[:3])]
+    moments = [_exact_sum(w * x).alias(f"x{p}") for p, x in enumerate(powers)]
+    moments += [_exact_sum(w * x * y).alias(f"x{p}y") for p, x in enumerate(powers[:3])]
     block = F.pmod(F.xxhash64("query_id"), F.lit(blocks)).cast("int").alias("block")
     table = documents.where("n > 3 AND m > 0").groupBy("segment", "bucket", block)
-    return table.agg(F.count("*").alias("documents"), *moments).toArrow().cast(moments_schema)
+    total = table.agg(F.count("*").alias("documents"), *moments).toArrow().cast(moments_schema)
+    return _in_order(total, ["segment", "bucket", "block"])
+
+
+def _exact_sum(x: Column) -> Column:
+    """A sum whose last bits do not depend on how the rows lie: whole numbers are added.
+
+    x is cut into units of 2^-20 and, what is left of it, of 2^-56.
+    """
+    units = F.floor(x * F.lit(2.0**20))
+    rest = F.round((x * F.lit(2.0**20) - units) * F.lit(2.0**36)).cast("long")
+    return F.sum(units) / F.lit(2.0**20) + F.sum(rest) / F.lit(2.0**56)
+
+
+def _in_order(table: pa.Table, keys: list[str]) -> pa.Table:
+    """Rows by their keys: segments are added up on the driver, in the order they come in."""
+    return table.sort_by([(key, "ascending") for key in keys])
 
 
 def _shares(spark: SparkSession, files: Sequence[str]) -> list[list[str]]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy import stats
 
 from ulr.propensity.least_squares import Solution
-
-Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -16,7 +15,8 @@ class Curve:
     """theta by position; arrays are indexed by position - 1 and NaN where it was refused.
 
     covariance: of log theta. support: clicks that bear on each position. source: measured,
-    pooled, filled, given or refused. alpha, beta: only from the affine estimator.
+    pooled, filled, given or refused. alpha, beta: only from the affine estimator. freedom: degrees
+    of freedom of the covariance: one less than the blocks that were left out to get it, if any.
     """
 
     estimator: str
@@ -29,6 +29,7 @@ class Curve:
     misfit: tuple[float, int] | None = None
     alpha: np.ndarray | None = None
     beta: np.ndarray | None = None
+    freedom: float = np.inf
 
     @property
     def positions(self) -> int:
@@ -40,9 +41,14 @@ class Curve:
         """By the delta method, from the log scale."""
         return self.theta * np.sqrt(np.diag(self.covariance))
 
+    @property
+    def reach(self) -> float:
+        """Standard errors from the value to either end of a 95% interval."""
+        return float(stats.t.ppf(0.975, self.freedom))
+
     def interval(self) -> tuple[np.ndarray, np.ndarray]:
         """95% bounds, symmetric on the log scale so that they stay positive."""
-        factor = np.exp(Z95 * np.sqrt(np.diag(self.covariance)))
+        factor = np.exp(self.reach * np.sqrt(np.diag(self.covariance)))
         return self.theta / factor, self.theta * factor
 
 
@@ -80,7 +86,8 @@ def monotone(curve: Curve) -> Curve:
     note = list(curve.note)
     for i in known:
         if abs(theta[i] / curve.theta[i] - 1) > 1e-9:
-            note[i] = f"smoothed from {curve.theta[i]:.4f}"
+            why = f"; {note[i]}" if note[i] else ""
+            note[i] = f"smoothed from {curve.theta[i]:.4f}{why}"
     return replace(curve, theta=theta, note=note)
 
 

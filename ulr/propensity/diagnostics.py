@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import chi2, norm
+from scipy.stats import chi2, t
 
 from ulr.propensity.affine import Regression
 from ulr.propensity.arms import BucketArms, SwapCounts
@@ -149,7 +149,7 @@ def trust_findings(fits: list[Regression], alarm: float) -> list[Finding]:
             ("intercept", fit.intercept, fit.intercept_error, "trust bias: use `affine`"),
             ("curvature", fit.curvature, fit.curvature_error, "clicks are not affine"),
         ):
-            p = float(2 * norm.sf(abs(value) / max(error, 1e-300)))
+            p = float(2 * t.sf(abs(value) / max(error, 1e-300), fit.freedom))
             words = (
                 f"position {fit.position}: {name} {value:.4f} +- {error:.4f} ({meaning}, if not 0)"
             )
@@ -162,7 +162,11 @@ def trust_findings(fits: list[Regression], alarm: float) -> list[Finding]:
 
 
 def drift_findings(before: Curve, after: Curve, alarm: float) -> list[Finding]:
-    """Has theta changed between two windows? Wald test on the logs of the common positions."""
+    """Has theta changed between two windows? Wald test on the logs of the common positions.
+
+    A covariance from a few blocks of queries cannot be inverted for so many positions: then the
+    largest change decides, as one test of many.
+    """
     deep = min(before.positions, after.positions)
     both = np.flatnonzero(~np.isnan(before.theta[1:deep]) & ~np.isnan(after.theta[1:deep])) + 1
     if not both.size:
@@ -170,11 +174,17 @@ def drift_findings(before: Curve, after: Curve, alarm: float) -> list[Finding]:
     inside = np.ix_(both, both)
     change = np.log(after.theta[both]) - np.log(before.theta[both])
     covariance = before.covariance[inside] + after.covariance[inside]
-    statistic = float(change @ np.linalg.pinv(covariance, hermitian=True) @ change)
-    largest = int(np.argmax(np.abs(change) / np.sqrt(np.diag(covariance))))
+    errors = np.abs(change) / np.sqrt(np.diag(covariance))
+    largest = int(np.argmax(errors))
     words = (
         f"{both.size} positions compared; largest change at {both[largest] + 1}: "
         f"{np.expm1(change[largest]):+.1%}"
     )
-    p = float(chi2.sf(statistic, both.size))
+    freedom = min(before.freedom, after.freedom)
+    if np.isinf(freedom):
+        statistic = float(change @ np.linalg.pinv(covariance, hermitian=True) @ change)
+        p = float(chi2.sf(statistic, both.size))
+    else:
+        statistic = float(errors[largest])
+        p = min(1.0, both.size * 2 * float(t.sf(statistic, freedom)))
     return _tested([("drift", "theta", statistic, p, words)], alarm)

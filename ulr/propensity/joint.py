@@ -15,7 +15,7 @@ import numpy as np
 
 from ulr.propensity.arms import SwapCounts
 from ulr.propensity.browsing import BrowsingFit
-from ulr.propensity.curve import Z95, Curve
+from ulr.propensity.curve import Curve
 from ulr.propensity.least_squares import Solution, solve_ratios
 from ulr.propensity.ratios import pair_ratios
 
@@ -28,7 +28,8 @@ class PairEstimate:
     """One psi. source: measured, filled or refused.
 
     raw: before projection; its interval is the honest one, for a projected value has no error of
-    the usual shape. log_error: standard error of the log of raw.
+    the usual shape. log_error: standard error of the log of raw. reach: how many of them to either
+    end of its interval.
     """
 
     k: int
@@ -39,6 +40,7 @@ class PairEstimate:
     support: int
     source: str
     note: str
+    reach: float
 
     @property
     def standard_error(self) -> float:
@@ -47,7 +49,7 @@ class PairEstimate:
 
     def interval(self) -> tuple[float, float]:
         """95% bounds, symmetric on the log scale."""
-        factor = float(np.exp(Z95 * self.log_error))
+        factor = float(np.exp(self.reach * self.log_error))
         return self.raw / factor, self.raw * factor
 
 
@@ -78,7 +80,9 @@ def joint_estimates(
         bad = [p for p in (k, v) if np.isnan(curve.theta[p - 1])]
         if bad:
             note = f"theta({bad[0]}) was refused: {curve.note[bad[0] - 1]}"
-            rows.append(PairEstimate(k, v, np.nan, np.nan, np.nan, support, "refused", note))
+            rows.append(
+                PairEstimate(k, v, np.nan, np.nan, np.nan, support, "refused", note, curve.reach)
+            )
             continue
         if (k, v) in measured:
             psi, error, source = *measured[k, v], "measured"
@@ -88,7 +92,8 @@ def joint_estimates(
         notes = [f"from {fit.name}" + (f"; {why}" if why else "")] if source == "filled" else []
         if abs(bounded - psi) > 1e-9:
             notes.append(f"projected from {psi:.4f}")
-        rows.append(PairEstimate(k, v, bounded, psi, error, support, source, "; ".join(notes)))
+        told = "; ".join(notes)
+        rows.append(PairEstimate(k, v, bounded, psi, error, support, source, told, curve.reach))
     return rows
 
 

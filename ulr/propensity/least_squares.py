@@ -41,13 +41,11 @@ def solve_ratios(
     noun: str = "clicks",
 ) -> Solution:
     """Estimate every node that has support and a path to the anchor; name the others."""
-    support, sessions = _support(ratios, nodes)
-    thin = {n for n in nodes if n != anchor and support[n] < min_support}
+    support, refused = _supported(ratios, nodes, anchor, min_support, noun)
+    kept = {n for n in nodes if n not in refused}
     edges = [(a, b) for r in ratios for a, b in zip(r.over, r.under, strict=True)]
-    linked = [e for e in edges if not thin & set(e) and set(e) <= set(nodes)]
-    components = connected_components([n for n in nodes if n not in thin], linked)
+    components = connected_components(kept, [e for e in edges if set(e) <= kept])
     with_anchor = next(c for c in components if anchor in c)
-    refused = {n: _thin(support[n], sessions[n], min_support, noun) for n in thin}
     for other in components:
         if other is not with_anchor:
             why = f"nothing links {name_nodes(other)} with {name_nodes(with_anchor)}"
@@ -64,15 +62,35 @@ def solve_ratios(
     )
 
 
+def _supported(
+    ratios: Sequence[Ratios], nodes: Sequence[Node], anchor: Node, min_support: int, noun: str
+) -> tuple[dict[Node, int], dict[Node, str]]:
+    """Support of every node, and why some have too little.
+
+    What is compared with a refused node alone bears on nothing, so others may be refused in turn.
+    """
+    support: dict[Node, int] = {}
+    refused: dict[Node, str] = {}
+    while True:
+        kept = [n for n in nodes if n not in refused]
+        found, sessions = _support(ratios, kept)
+        support |= found
+        thin = [n for n in kept if n != anchor and found[n] < min_support]
+        if not thin:
+            return support, refused
+        refused |= {n: _thin(found[n], sessions[n], min_support, noun) for n in thin}
+
+
 def _support(
     ratios: Sequence[Ratios], nodes: Sequence[Node]
 ) -> tuple[dict[Node, int], dict[Node, int]]:
+    """Support and sessions of the ratios between these nodes."""
     support, sessions = dict.fromkeys(nodes, 0), dict.fromkeys(nodes, 0)
     for r in ratios:
-        for ends in zip(r.over, r.under, r.support.tolist(), strict=True):
-            for node in ends[:2]:
-                if node in support:
-                    support[node] += ends[2]
+        for a, b, clicks in zip(r.over, r.under, r.support.tolist(), strict=True):
+            if a in support and b in support:
+                for node in (a, b):
+                    support[node] += clicks
                     sessions[node] += r.sessions
     return support, sessions
 
@@ -97,19 +115,29 @@ def _solve(
     parts = []
     for r in ratios:
         used = [i for i in range(len(r.over)) if {r.over[i], r.under[i]} <= known]
-        design = np.zeros((len(used), len(free)))
-        for row, i in enumerate(used):
-            if r.over[i] in column:
-                design[row, column[r.over[i]]] = 1
-            if r.under[i] in column:
-                design[row, column[r.under[i]]] = -1
+        design, touched = _design([(r.over[i], r.under[i]) for i in used], column)
         spread = r.covariance[np.ix_(used, used)] + FLOOR * np.eye(len(used))
         weight = np.linalg.inv(spread)
         y = r.log_ratio[used]
-        information += design.T @ weight @ design
-        score += design.T @ weight @ y
-        parts.append((design, weight, y))
+        information[np.ix_(touched, touched)] += design.T @ weight @ design
+        score[touched] += design.T @ weight @ y
+        parts.append((design, touched, weight, y))
     covariance = np.linalg.inv(information)
     x = covariance @ score
-    misfit = sum(float((y - d @ x) @ w @ (y - d @ x)) for d, w, y in parts)
-    return x, covariance, misfit, sum(len(y) for _, _, y in parts)
+    left = [(y - design @ x[touched], weight) for design, touched, weight, y in parts]
+    misfit = sum(float(e @ weight @ e) for e, weight in left)
+    return x, covariance, misfit, sum(e.size for e, _ in left)
+
+
+def _design(
+    edges: list[tuple[Node, Node]], column: dict[Node, int]
+) -> tuple[np.ndarray, list[int]]:
+    """A row per ratio and the columns that it has: of 1,225 pairs a bucket compares a hundred."""
+    touched = sorted({column[node] for edge in edges for node in edge if node in column})
+    place = {c: i for i, c in enumerate(touched)}
+    design = np.zeros((len(edges), len(touched)))
+    for row, edge in enumerate(edges):
+        for node, sign in zip(edge, (1, -1), strict=True):
+            if node in column:
+                design[row, place[column[node]]] = sign
+    return design, touched

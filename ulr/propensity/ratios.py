@@ -58,36 +58,39 @@ def pair_ratios(arms: BucketArms) -> Ratios:
             now = _pair(moves.get(p, p), moves.get(q, q))
             if q != p and now != _pair(p, q):
                 pairs[_pair(p, q)] = now
-    return _ratios(arms, pairs, _joint_pairs(set(positions)), True)
+    return _ratios(arms, pairs, _joint_pairs(positions), True)
 
 
 def _pair(p: int, q: int) -> tuple[int, int]:
     return (p, q) if p < q else (q, p)
 
 
-Joint = Callable[[Arm, Node, Node], float]
+Joint = Callable[[Arm, list[Node]], np.ndarray]
 
 
-def _joint_clicks(arm: Arm, e: Node, f: Node) -> float:
+def _joint_clicks(arm: Arm, positions: list[Node]) -> np.ndarray:
     """Sessions that clicked both positions; on one position, its clicks."""
-    return float(arm.together[e - 1, f - 1])
+    index = np.array(positions) - 1
+    return arm.together[np.ix_(index, index)].astype(float)
 
 
-def _joint_pairs(bucket: set[int]) -> Joint:
-    def joint(arm: Arm, e: Node, f: Node) -> float:
-        """Sessions with both co-clicks; where that was not counted, as if independent."""
-        clicked = {*e, *f}
-        if len(clicked) == 2:
-            return float(arm.together[e[0] - 1, e[1] - 1])
-        if len(clicked) == 3:
-            condition = min(clicked & bucket)
-        elif bucket <= clicked:
-            condition = WHOLE
-            clicked -= bucket
-        else:
-            return np.nan
-        others = sorted(clicked - {condition}) or sorted(bucket)
-        return float(arm.layer(condition)[others[0] - 1, others[-1] - 1])
+def _joint_pairs(bucket: tuple[int, ...]) -> Joint:
+    def joint(arm: Arm, pairs: list[Node]) -> np.ndarray:
+        """Sessions with both co-clicks.
+
+        Two pairs with a position of the bucket in common are counted under that position's
+        clicks. All others have the bucket between them: they are counted under its clicks.
+        """
+        ends = np.array(pairs).reshape(-1, 2)
+        inside = np.isin(ends, bucket)
+        # The end outside the bucket; inside it any end will do, for all of them were clicked.
+        rest = np.where(inside[:, 1], ends[:, 0], ends[:, 1]) - 1
+        both = arm.layer(WHOLE)[np.ix_(rest, rest)].astype(float)
+        for position in bucket:
+            own = np.flatnonzero((ends == position).any(axis=1))
+            other = ends[own].sum(axis=1) - position - 1
+            both[np.ix_(own, own)] = arm.layer(position)[np.ix_(other, other)]
+        return both
 
     return joint
 
@@ -120,10 +123,9 @@ def _both_arms(arms: BucketArms, nodes: list[Node], joint: Joint) -> tuple[np.nd
     rates, covariance = np.zeros(2 * n), np.zeros((2 * n, 2 * n))
     for at, arm in ((0, arms.kept), (n, arms.swapped)):
         sessions = max(arm.sessions, 1)
-        both = np.array([[joint(arm, e, f) for f in nodes] for e in nodes]).reshape(n, n)
+        both = joint(arm, nodes)
         mean = np.diag(both) / sessions
         product = np.outer(mean, mean)
-        both = np.where(np.isnan(both), product * sessions, both)
         rates[at : at + n] = mean
         covariance[at : at + n, at : at + n] = (both / sessions - product) / sessions
     return rates, covariance

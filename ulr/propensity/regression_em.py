@@ -89,6 +89,7 @@ def _regress(
         "learning_rate": 0.1,
         "verbosity": -1,
         "deterministic": True,
+        "force_col_wise": True,  # else timing chooses, and with it the last bits
         "num_threads": threads,
     }
     dataset.set_label(np.clip(target, 0, 1))
@@ -106,7 +107,8 @@ def em_curve(
     min_clicks: int,
     folds: int = 8,
 ) -> Curve:
-    """theta with errors from leaving out one fold of queries at a time."""
+    """theta with errors from leaving out one fold of queries at a time: of chance, not of the bias
+    that a rough g leaves in theta."""
     how = {"rounds": rounds, "trees": trees, "leaves": leaves}
     theta, _ = run_em(shown, positions, **how)
     without = [
@@ -123,7 +125,9 @@ def em_curve(
     places = range(1, positions + 1)
     source = ["refused" if p in refused else "measured" for p in places]
     note = [refused.get(p, "") for p in places]
-    return Curve("regression_em", theta, covariance, support, source, note, components)
+    return Curve(
+        "regression_em", theta, covariance, support, source, note, components, freedom=folds - 1
+    )
 
 
 def _reasons(

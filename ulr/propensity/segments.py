@@ -19,12 +19,11 @@ def estimate_segment(
     segment: str | None, evidence: Evidence, how: Propensities, pooled: Curve | None = None
 ) -> SegmentResult:
     """theta, psi and diagnostics of one segment; thin positions take theirs from `pooled`."""
-    curve = ESTIMATORS[how.estimator](evidence, how)
-    if how.monotone:
-        curve = monotone(curve)
-    measured = curve
+    measured = curve = ESTIMATORS[how.estimator](evidence, how)
     if pooled is not None:
         curve = fall_back(curve, pooled)
+    if how.monotone:  # last: a value of all traffic's may rise above the segment's own
+        curve = monotone(curve)
     swaps = evidence.swaps if evidence.swaps.buckets else None
     fit, fared = fit_browsing(how.browsing, curve.theta, swaps, width=how.row_width)
     solution = None
@@ -52,9 +51,9 @@ def fall_back(curve: Curve, pooled: Curve) -> Curve:
     values = {name: _taken(curve, pooled, name, thin) for name in ("theta", "alpha", "beta")}
     covariance = curve.covariance.copy()
     source, note = list(curve.source), list(curve.note)
+    covariance[thin, :] = covariance[:, thin] = 0.0
+    covariance[np.ix_(thin, thin)] = pooled.covariance[np.ix_(thin, thin)]
     for i in thin:
-        covariance[i, :] = covariance[:, i] = 0.0
-        covariance[i, i] = pooled.covariance[i, i]
         source[i], note[i] = "pooled", f"all traffic's value; this segment: {note[i]}"
     return replace(curve, **values, covariance=covariance, source=source, note=note)
 

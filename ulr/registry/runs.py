@@ -14,7 +14,7 @@ from mlflow.entities import Metric, Param
 from mlflow.models import ModelSignature
 from mlflow.types.schema import Schema, TensorSpec
 
-from ulr.figures import published_figure
+from ulr.figures import curve_figure
 from ulr.submission import Submission
 from ulr.training.scoring import lightgbm_version, load_booster
 
@@ -40,7 +40,7 @@ def write_record(client: MlflowClient, run_id: str, training: Submission, folder
         client.log_text(run_id, content, name)
     curve = json.loads(training.files.get("propensities.json", "[]"))
     if curve:
-        published_figure(curve, f"{folder}/propensities.png")
+        curve_figure(curve, f"{folder}/propensities.png")
         client.log_artifact(run_id, f"{folder}/propensities.png")
 
 
