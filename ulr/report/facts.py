@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 Row = dict[str, Any]
+T = TypeVar("T")
 NIGHT, RERUN, COMPARE = "night", "rerun", "compare"
 
 
@@ -78,6 +79,14 @@ def part(facts: Facts, name: str, what: str) -> Any:
     if not found:
         raise Missing(facts.missing.get(name) or f"This run has no {what}.")
     return found
+
+
+def by_method(facts: Facts, found: Mapping[str, T]) -> dict[str, T]:
+    """In the order of the methods, the one to look at first before the others.
+
+    A part that is kept by method comes back in the order of its keys.
+    """
+    return {name: found[name] for name in (*facts.methods, *found) if name in found}
 
 
 def segments_of(rows: list[Row]) -> list[str | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ulr.evaluation.counterfactual import is_lower_better as lower_is_better
 from ulr.report.facts import Facts, Row
+from ulr.report.numbers import known
 
 NAMES = {
     "snips_dcg": "SNIPS DCG",
@@ -42,12 +43,16 @@ def subject_name(subject: str) -> str:
 
 
 def values(facts: Facts, subject: str, against: str | None = None) -> dict[str, Row]:
-    """Rows over all positions by metric, of a ranking or of its lead over another."""
+    """Rows over all positions by metric, of a ranking or of its lead over another.
+
+    A number that the data did not give, such as a mean over no clicks, is left out.
+    """
     return {
         row["name"]: row
         for row in facts.metrics
         if row["subject"] == subject and row["against"] == against and row["position"] is None
-    }
+        and known(row["value"])
+    }  # fmt: skip
 
 
 def judges(facts: Facts) -> str:
@@ -75,6 +80,24 @@ def subjects(facts: Facts) -> list[str]:
     there = {row["subject"] for row in facts.metrics}
     ordered = [*facts.methods, CHAMPION, LOGGING]
     return [name for name in ordered if name in there] + sorted(there - set(ordered))
+
+
+def best_method(facts: Facts) -> str | None:
+    """The method that leads; golden labels are the upper end and take no part."""
+    sign = 1 if lower_is_better(facts.metric) else -1
+    found = [(sign * values(facts, name)[facts.metric]["value"], name)
+             for name in subjects(facts)
+             if name not in (LABELS, LOGGING) and facts.metric in values(facts, name)]  # fmt: skip
+    return min(found)[1] if found else None
+
+
+def gap_closed(facts: Facts, method: str, metric: str) -> float | None:
+    """The method's share of the way from naive to golden labels; None where labels do not lead."""
+    rows = [values(facts, name).get(metric) for name in (NAIVE, LABELS, method)]
+    if not all(rows):
+        return None
+    low, high, own = (row["value"] * (-1 if lower_is_better(metric) else 1) for row in rows)
+    return (own - low) / (high - low) if high > low else None
 
 
 def metrics_there(facts: Facts, subject: str) -> list[str]:

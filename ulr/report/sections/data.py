@@ -6,7 +6,7 @@ from collections import Counter
 
 from ulr.contract import REASONS
 from ulr.report.charts import bars_chart
-from ulr.report.facts import Facts, Row, part
+from ulr.report.facts import Facts, Row, by_method, part
 from ulr.report.html import Cell, Html, figure, join, node, paragraph, table
 from ulr.report.numbers import count, share
 from ulr.report.svg import twice
@@ -25,7 +25,7 @@ def render(facts: Facts) -> Html:
     for day in days:
         total.update({k: v for k, v in day.items() if k != "date"})
     bad = sum(n for name, n in total.items() if name.startswith("bad:"))
-    trained = next(iter(facts.trainings.values()), {})
+    trained = next(iter(by_method(facts, facts.trainings).values()), {})
     figures = {
         "window": _window(days),
         "pages": count(total["pages"]).text,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ulr.report.charts import Curve, curves_chart
-from ulr.report.facts import Facts, Row, part
+from ulr.report.facts import Facts, Row, by_method, part
 from ulr.report.html import Cell, Html, figure, join, left_out, node, paragraph, table
 from ulr.report.numbers import count, fixed, significant
 from ulr.report.svg import twice
@@ -15,7 +15,7 @@ NAMES = {"pair_loss": "pairwise loss on queries kept aside"}
 
 def render(facts: Facts) -> Html:
     """A curve per method; each has its own scale, for each method's loss has its own weights."""
-    found = part(facts, "trainings", "training")
+    found = by_method(facts, part(facts, "trainings", "training"))
     several = len(found) > 1
     parts = [_method(name, record, several) for name, record in list(found.items())[:DRAWN]]
     parts.append(left_out(len(found) - DRAWN, "trainings are", "the folders of `models`"))

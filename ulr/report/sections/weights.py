@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ulr.report.charts import bars_chart
-from ulr.report.facts import NIGHT, Facts, Missing, Row, part
+from ulr.report.facts import NIGHT, Facts, Missing, Row, by_method, part
 from ulr.report.html import Cell, Html, figure, join, paragraph, table
+from ulr.report.measures import best_method
 from ulr.report.numbers import count, share, significant
 from ulr.report.svg import twice
 
@@ -18,8 +19,8 @@ DRAWN = 20  # positions in the figure; the table has them all
 
 def render(facts: Facts) -> Html:
     """What the weighted pairs are worth: of a night by position, of a comparison by method."""
-    found = {name: _by_position(rows)
-             for name, rows in part(facts, "weights", "weight health").items()}  # fmt: skip
+    kept = by_method(facts, part(facts, "weights", "weight health"))
+    found = {name: _by_position(rows) for name, rows in kept.items()}
     weighted = {name: rows for name, rows in found.items() if rows.get(None, {}).get(WEIGHT)}
     if not weighted:
         raise Missing("These pairs carry no weights from clicks.")
@@ -28,8 +29,9 @@ def render(facts: Facts) -> Html:
         "large weights are worth less than many small ones. The effective sample size says how "
         "many equal pairs would be as precise."
     )
-    first, whole = next(iter(weighted)), next(iter(weighted.values()))[None]
-    told = paragraph(_words(facts, first, whole))
+    best = None if facts.kind == NIGHT else best_method(facts)
+    first = best if best in weighted else next(iter(weighted))
+    told = paragraph(_words(facts, first, weighted[first][None]))
     by = "the position of the preferred document" if facts.kind == NIGHT else "method"
     bars = _position_bars(weighted[first]) if facts.kind == NIGHT else _method_bars(weighted)
     return join(intro, told, _figure(bars, by, _table(weighted)))

@@ -1,0 +1,114 @@
+"""What the sections say: about the right method, from the right numbers, in words that hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from report.outline import Outline, kept, section
+from report.samples import comparison, estimate, metrics, night, training, weights
+
+from ulr.report.facts import Facts
+from ulr.report.page import page
+
+
+def test_the_verdict_is_one_sentence_with_its_reasons():
+    outline = Outline(page(night()))
+    assert (
+        outline.find("h1")[0]["text"]
+        == "Version 3, trained by joint, is refused; version 2 stays champion."
+    )
+    reasons = [
+        (e["class"], e["text"]) for e in outline.find("li") if e.get("class") in ("for", "against")
+    ]
+    assert [kind for kind, _ in reasons] == ["for", "against"]
+    assert "bucket 1:5" in reasons[1][1]
+
+
+def test_a_comparison_names_the_best_and_what_is_too_close():
+    facts = comparison()
+    assert "The best of 3 methods is joint: NDCG@1 0.8075" in page(facts)  # 0.85 less one twentieth
+    # from naive, three twentieths below, joint is two thirds of the way to labels
+    assert "67% of the way from naive clicks to golden labels" in page(facts)
+    turned = [m | {"value": 0.1} if m["subject"] == "labels" else m for m in facts.metrics]
+    assert "of the way" not in page(replace(facts, metrics=turned))  # labels are no upper end
+    lead = [m | {"p_value": 0.4} if m["against"] == "t+/t-" else m for m in facts.metrics]
+    assert "too close to call" in page(replace(facts, metrics=lead))
+
+
+def test_a_night_is_about_its_model_and_not_about_the_first_name_of_the_alphabet():
+    half = [row | {"value": row["value"] / 2} for row in weights()]
+    facts = kept(replace(
+        night(), methods=["robust", "naive"], weights={"robust": weights(), "naive": half},
+        trainings={"robust": training(queries=1500), "naive": training(queries=7)},
+    ))  # fmt: skip
+    outline = Outline(page(facts))
+    assert "The pairs of robust are worth 5,000" in section(outline, "weights")["text"]
+    assert [e["text"] for e in outline.find("h3", section(outline, "learning"))] == [
+        "robust", "naive"]  # fmt: skip
+    assert "1,500" in [e["text"] for e in outline.find("dd", section(outline, "data"))]
+
+
+def test_a_comparison_draws_the_best_method_first_and_says_whom_it_leaves_out():
+    names = ("naive", "robust", "prs", "t+/t-", "labels")
+    rows = [*metrics("joint", *names), estimate("labels", "ndcg_at_1", 0.99)]
+    facts = kept(replace(comparison(), methods=[*names[:4], "joint", "labels"], metrics=rows,
+                         weights={name: weights() for name in (*names, "joint")}))  # fmt: skip
+    outline = Outline(page(facts))
+    assert "The pairs of joint" in section(outline, "weights")["text"]
+    drawn = outline.find("svg", section(outline, "positions"))[0]
+    (strong,) = (e["text"] for e in outline.find("text", drawn) if e.get("class") == "name strong")
+    assert strong == "joint"
+    assert "4 of 6 models are drawn" in section(outline, "positions")["text"]
+
+
+def unknown(facts: Facts, *subjects: str) -> Facts:
+    """Nobody clicked in the queries that judge these rankings."""
+    nothing = dict.fromkeys(("value", "standard_error", "lower", "upper", "p_value"))
+    rows = [m | nothing if m["subject"] in subjects else m for m in facts.metrics]
+    return replace(facts, metrics=rows)
+
+
+def test_a_number_that_is_not_known_costs_no_more_than_itself():
+    outline = Outline(page(unknown(comparison(), "naive")))
+    assert not [e for e in outline.all if e.get("class") == "missing"]
+    assert "is not known of them: naive." in section(outline, "contest")["text"]
+    assert "Nothing could be compared" in page(unknown(comparison(), *comparison().methods))
+    (told,) = (e["text"] for e in Outline(page(unknown(night(), "champion"))).find("p")
+               if e.get("class") == "missing")  # fmt: skip
+    assert told.startswith("No lead over champion can be told")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (None, "the night did not come as far as the champion"),
+        ({"outcome": "champion", "champion": 3}, "it is the champion itself"),
+        ({"outcome": "kept", "champion": 2}, "the champion could not rank these pages"),
+        ({"outcome": "promoted", "champion": None}, "there was no champion yet"),
+    ],
+)
+def test_a_night_without_a_champion_to_compare_with_says_why(verdict, words):
+    told = verdict and night().verdict | verdict
+    facts = replace(night(), verdict=told, metrics=metrics("joint", "logging"))
+    assert f"the ranking that was shown, for {words}, judged by" in page(facts)
+
+
+def test_alarms_come_first_and_say_what_to_do():
+    outline = Outline(page(night()))
+    items = list(outline.find("li", section(outline, "diagnostics")))
+    assert [e["class"] for e in items] == ["warning", "warning", "ok", "ok"]
+    assert all("What to do" in e["text"] for e in items[:2])
+    assert "pairs.method=affine" in items[1]["text"]
+    assert all("Nothing to do" in e["text"] for e in items[2:])
+
+
+def test_the_map_tells_measured_from_filled_and_shows_the_truth_below_the_diagonal():
+    outline = Outline(page(night()))
+    drawing = outline.find("svg", section(outline, "browsing"))[0]
+    kinds = [e["class"].split()[1] for e in outline.find("rect", drawing) if "cell" in e["class"]]
+    pairs = [k * v for k in range(1, 11) for v in range(k + 1, 11)]
+    assert kinds.count("measured") == sum(p < 13 for p in pairs)
+    assert kinds.count("filled") == sum(p >= 13 for p in pairs)
+    assert kinds.count("truth") == len(pairs)
+    assert kinds.count("theta") == 10
