@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import pytest
 from report.outline import Outline, kept, section
-from report.samples import comparison, estimate, metrics, night, training, weights
+from report.samples import (
+    comparison,
+    curve,
+    day,
+    estimate,
+    joint,
+    metrics,
+    night,
+    training,
+    weights,
+)
 
 from ulr.report.facts import Facts
 from ulr.report.page import page
@@ -112,3 +122,73 @@ def test_the_map_tells_measured_from_filled_and_shows_the_truth_below_the_diagon
     assert kinds.count("filled") == sum(p >= 13 for p in pairs)
     assert kinds.count("truth") == len(pairs)
     assert kinds.count("theta") == 10
+
+
+def told(facts: Facts, key: str) -> str:
+    """All that a section says, without the numbers behind its figures."""
+    outline = Outline(page(facts))
+    hidden = [e["text"] for e in outline.find("details", section(outline, key))]
+    text = section(outline, key)["text"]
+    for part in hidden:
+        text = text.replace(part, "")
+    return text
+
+
+def test_a_curve_that_was_given_is_not_called_an_estimate():
+    given = [row | {"source": "given", "estimator": "given"} for row in curve()]
+    words = told(replace(night(), curve=given), "examination")
+    assert "were given in the settings" in words
+    assert not [said for said in ("Estimated by", "95% band", "inside the band") if said in words]
+
+
+def test_a_segment_says_which_of_its_values_are_not_its_own():
+    seventh = ("mobile", 7)
+    thin = [row | {"source": "pooled"} if (row["segment"], row["position"]) == seventh else row
+            for row in curve()]  # fmt: skip
+    words = "Too few clicks of its own, so all traffic's value: position 7."
+    assert told(replace(night(), curve=thin), "examination").count(words) == 1
+    assert words not in told(night(), "examination")
+
+
+@pytest.mark.parametrize(
+    ("setting", "fits", "words"),
+    [
+        ("auto", True, "that the co-clicks prefer (independent)"),
+        ("auto", False, "that is the default (independent)"),
+        ("independent", True, "that `propensities.browsing` names (independent)"),
+    ],
+)
+def test_the_browsing_model_is_told_with_who_chose_it(setting, fits, words):
+    facts = replace(night(), settings=night().settings | {"propensities.browsing": setting})
+    if not fits:
+        facts = replace(facts, diagnostics=[])
+    said = told(facts, "browsing")
+    assert words.replace("`", "") in said
+    assert ("No models were compared" in said) == (
+        words != "that the co-clicks prefer (independent)"
+    )
+
+
+def test_the_legend_of_the_map_names_only_what_is_on_it():
+    filled = [row | {"source": "filled"} for row in joint()]
+    assert "No pair was measured; what has no outline is filled" in told(
+        replace(night(), joint=filled), "browsing"
+    )
+    measured = [row | {"source": "measured"} for row in joint()]
+    assert "filled from" not in told(replace(night(), joint=measured), "browsing")
+
+
+def test_the_day_that_judges_is_not_one_that_was_learned_from():
+    facts = replace(night(), settings=night().settings | {"evaluate.holdout": "time"})
+    assert "learned from 2 days, 2026-01-01 to 2026-01-02" in page(facts)
+    assert "learned from 3 days, 2026-01-01 to 2026-01-03" in page(night())
+
+
+def test_a_figure_that_leaves_something_out_says_so():
+    many = replace(night(), days=[day(f"day {n}") for n in range(40)])
+    assert "The last 31 of 40 days are drawn" in told(many, "data")
+    deep = [{"position": k, "name": name, "value": 9.0} for k in (None, *range(1, 31))
+            for name in ("effective_sample_size", "weight")]  # fmt: skip
+    assert "The table has all 30 positions" in told(
+        replace(night(), weights={"joint": deep}), "weights"
+    )

@@ -19,7 +19,7 @@ class Facts:
     """One run. A part that is not there is empty, and `missing` may say why, by the part's name.
 
     kind           night | rerun | compare
-    window         the dates that it learned from;  judged  those that it was judged by
+    window         the dates that it is about;  judged  those of them that it was judged by
     methods        what was trained, the one to look at first before the others
     metric         the one that decides
     stages         of a night: stage, status, seconds, words

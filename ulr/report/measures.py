@@ -63,6 +63,12 @@ def judges(facts: Facts) -> str:
     }.get(facts.settings.get("evaluate.holdout", ""), "queries that no model was trained on")
 
 
+def learned_from(facts: Facts) -> list[str]:
+    """The dates of the window that models were trained on: not the one that was kept to judge."""
+    by_time = facts.settings.get("evaluate.holdout") == "time"
+    return facts.window[:-1] if by_time and len(facts.window) > 1 else facts.window
+
+
 def lead(facts: Facts, ours: str, rival: str, metric: str) -> Row | None:
     """Ours minus theirs, whichever way round it was stored."""
     found = values(facts, ours, rival).get(metric)

@@ -70,6 +70,11 @@ def p_words(value: float | None) -> str:
     return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
 
 
+def days(number: int) -> str:
+    """1 day, 2 days."""
+    return f"{number} {'day' if number == 1 else 'days'}"
+
+
 def seconds(value: float) -> Number:
     """Seconds, minutes or hours."""
     if value < 90:

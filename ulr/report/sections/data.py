@@ -11,6 +11,7 @@ from ulr.report.html import Cell, Html, figure, join, node, paragraph, table
 from ulr.report.numbers import count, share
 from ulr.report.svg import twice
 
+DRAWN = 31  # days in the figure
 LEFT_OUT = {
     "duplicates": "repeated sessions, dropped",
     "duplicate_rows": "repeated rows, dropped",
@@ -51,7 +52,7 @@ def _window(days: list[Row]) -> str:
 
 
 def _days_figure(days: list[Row]) -> Html:
-    shown = days[-31:]
+    shown = days[-DRAWN:]
     bars = [(d["date"], d.get("pages", 0), count(d.get("pages")).text, False) for d in shown]
     alternative = "Pages by day: " + "; ".join(f"{name} {text}" for name, _, text, _ in bars)
     draw = twice(lambda width: bars_chart(width, bars, alternative=alternative))
@@ -70,7 +71,10 @@ def _days_figure(days: list[Row]) -> Html:
         "cut",
         "set aside",
     ]
-    return figure(draw, "Pages of the window, day by day.", table(headings, rows, "Days"))
+    caption = "Pages of the window, day by day."
+    if len(days) > DRAWN:
+        caption += f" The last {DRAWN} of {len(days)} days are drawn; the table has all."
+    return figure(draw, caption, table(headings, rows, "Days"))
 
 
 def _bad(day: Row) -> int:

@@ -34,7 +34,8 @@ def render(facts: Facts) -> Html:
     told = paragraph(_words(facts, first, weighted[first][None]))
     by = "the position of the preferred document" if facts.kind == NIGHT else "method"
     bars = _position_bars(weighted[first]) if facts.kind == NIGHT else _method_bars(weighted)
-    return join(intro, told, _figure(bars, by, _table(weighted)))
+    deep = max((k for k in weighted[first] if k), default=0) if facts.kind == NIGHT else 0
+    return join(intro, told, _figure(bars, by, deep, _table(weighted)))
 
 
 def _by_position(rows: list[Row]) -> dict[int | None, dict[str, float]]:
@@ -56,11 +57,14 @@ def _bar(name: str, values: dict[str, float]) -> Bar:
     return name, values.get(SIZE, 0.0), count(values.get(SIZE)).text, False
 
 
-def _figure(bars: list[Bar], by: str, numbers: Html) -> Html:
+def _figure(bars: list[Bar], by: str, deep: int, numbers: Html) -> Html:
     said = "; ".join(f"{name} {shown}" for name, _, shown, _ in bars)
     alternative = f"Effective sample size by {by}: {said}"
     draw = twice(lambda width: bars_chart(width, bars, alternative=alternative))
-    return figure(draw, f"Effective sample size by {by}.", numbers)
+    caption = f"Effective sample size by {by}."
+    if deep > DRAWN:
+        caption += f" The table has all {deep} positions."
+    return figure(draw, caption, numbers)
 
 
 def _words(facts: Facts, name: str, whole: dict[str, float]) -> str:
