@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 from ulr.report.facts import Facts, read_facts
 
-VOID = {"meta", "link"}
+VOID = {"meta", "link", "wbr"}
 
 
 class Outline(HTMLParser):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from report.outline import Outline, kept, section
 from report.samples import (
+    DECIDES,
     comparison,
     curve,
     day,
@@ -19,6 +20,8 @@ from report.samples import (
 )
 
 from ulr.report.facts import Facts
+from ulr.report.measures import metric_name, metrics_there
+from ulr.report.numbers import interval
 from ulr.report.page import page
 
 
@@ -192,3 +195,16 @@ def test_a_figure_that_leaves_something_out_says_so():
     assert "The table has all 30 positions" in told(
         replace(night(), weights={"joint": deep}), "weights"
     )
+
+
+def test_metrics_have_peoples_names_in_one_order_whatever_the_cuts():
+    names = ["zeta", "ndcg_at_20", "ndcg_at_3", "ips_precision_at_2", DECIDES]
+    facts = replace(night(), metrics=[estimate("joint", name, 0.5) for name in names])
+    assert [metric_name(name) for name in metrics_there(facts, "joint")] == [
+        "SNIPS DCG", "IPS precision@2", "NDCG@3", "NDCG@20", "zeta"]  # fmt: skip
+
+
+def test_what_was_refused_has_no_interval_and_what_has_no_bound_says_so():
+    rows = Outline(page(night())).find("tr")
+    assert [r["text"] for r in rows if r["text"].startswith("10––")]  # mobile's last position
+    assert interval(None, 0.5).text == "unbounded"

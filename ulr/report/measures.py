@@ -6,19 +6,16 @@ from ulr.evaluation.counterfactual import is_lower_better as lower_is_better
 from ulr.report.facts import Facts, Row
 from ulr.report.numbers import known
 
+# In the order of the tables; "_at_K", which settings choose, is left out of the names.
 NAMES = {
     "snips_dcg": "SNIPS DCG",
     "snips_arp": "SNIPS average rank",
-    "snips_precision_at_1": "SNIPS precision@1",
-    "snips_precision_at_3": "SNIPS precision@3",
-    "snips_precision_at_5": "SNIPS precision@5",
+    "snips_precision": "SNIPS precision",
     "ips_dcg": "IPS DCG",
     "ips_arp": "IPS average rank",
+    "ips_precision": "IPS precision",
     "pair_loss": "pairwise loss",
-    "ndcg_at_1": "NDCG@1",
-    "ndcg_at_3": "NDCG@3",
-    "ndcg_at_5": "NDCG@5",
-    "ndcg_at_10": "NDCG@10",
+    "ndcg": "NDCG",
     "map": "MAP",
     "arp": "average rank (labels)",
     "err": "ERR",
@@ -29,7 +26,8 @@ SUBJECTS = {LOGGING: "as shown", CHAMPION: "champion"}
 
 def metric_name(name: str) -> str:
     """A metric as people call it."""
-    return NAMES.get(name, name)
+    family, at, cut = name.partition("_at_")
+    return f"{NAMES[family]}{at and '@'}{cut}" if family in NAMES else name
 
 
 def direction(name: str) -> str:
@@ -108,6 +106,10 @@ def gap_closed(facts: Facts, method: str, metric: str) -> float | None:
 
 def metrics_there(facts: Facts, subject: str) -> list[str]:
     """The metric that decides, then the known ones in their order, then any other."""
-    there = values(facts, subject)
-    ordered = [facts.metric, *NAMES]
-    return list(dict.fromkeys(n for n in (*ordered, *sorted(there)) if n in there))
+    order = {name: n for n, name in enumerate(NAMES)}
+
+    def place(name: str) -> tuple[bool, int, int, str]:
+        family, _, cut = name.partition("_at_")
+        return name != facts.metric, order.get(family, len(order)), int(cut or 0), name
+
+    return sorted(values(facts, subject), key=place)

@@ -48,9 +48,16 @@ def significant(value: float | None, digits: int = 3) -> Number:
 
 
 def interval(
-    lower: float | None, upper: float | None, digits: int = 4, sign: bool = False
+    lower: float | None,
+    upper: float | None,
+    digits: int = 4,
+    sign: bool = False,
+    *,
+    of: float | None = 0.0,
 ) -> Number:
-    """[lower, upper], sorted by its lower end."""
+    """[lower, upper], sorted by its lower end. of: the value; one not known has no interval."""
+    if not known(of):
+        return Number(None, DASH)
     if not known(lower) or not known(upper):
         return Number(None, "unbounded")
     shown = [(signed if sign else fixed)(v, digits).text for v in (lower, upper)]

@@ -97,8 +97,8 @@ def _table(own: list[Row], truth: dict[tuple[int, int], float], name: str) -> Ht
     headings = ["k", "l", "psi", "95% interval", "co-clicks behind it", "source",
                 *(["truth"] if truth else []), "note"]  # fmt: skip
     rows: list[list[Cell]] = [
-        [count(r["k"]), count(r["l"]), fixed(r["psi"]), interval(r["lower"], r["upper"]),
-         count(r["support"]), r["source"],
+        [count(r["k"]), count(r["l"]), fixed(r["psi"]),
+         interval(r["lower"], r["upper"], of=r["psi"]), count(r["support"]), r["source"],
          *([fixed(truth.get((r["k"], r["l"])))] if truth else []), r["note"]]
         for r in own
     ]  # fmt: skip

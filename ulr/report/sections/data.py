@@ -46,9 +46,9 @@ def render(facts: Facts) -> Html:
     )
 
 
-def _window(days: list[Row]) -> str:
-    first, last = days[0]["date"], days[-1]["date"]
-    return first if first == last else f"{first} to {last}"
+def _window(days: list[Row]) -> Html:
+    first, last = (node("span", day["date"], class_="whole") for day in (days[0], days[-1]))
+    return first if first == last else join(first, " to ", last)
 
 
 def _days_figure(days: list[Row]) -> Html:

@@ -88,7 +88,7 @@ def _table(own: list[Row], truth: dict[int, float], name: str) -> Html:
     headings = ["position", "theta", "95% interval", "standard error", "clicks behind it", "source",
                 *(["truth"] if truth else []), "note"]  # fmt: skip
     rows: list[list[Cell]] = [
-        [count(r["position"]), fixed(r["theta"]), interval(r["lower"], r["upper"]),
+        [count(r["position"]), fixed(r["theta"]), interval(r["lower"], r["upper"], of=r["theta"]),
          fixed(r["standard_error"]), count(r["support"]), r["source"],
          *([fixed(truth.get(r["position"]))] if truth else []), r["note"]]
         for r in own

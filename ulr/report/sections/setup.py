@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ulr.report.facts import Facts, part
-from ulr.report.html import Cell, Html, folded, join, node, paragraph, table
+from ulr.report.html import Cell, Html, breakable, folded, join, paragraph, table
 
 
 def render(facts: Facts) -> Html:
@@ -28,4 +28,4 @@ def render(facts: Facts) -> Html:
 
 
 def _rows(found: dict[str, str]) -> list[list[Cell]]:
-    return [[node("code", name), node("code", value)] for name, value in found.items()]
+    return [[breakable(name), breakable(value)] for name, value in found.items()]
