@@ -11,7 +11,7 @@ from pyspark.errors import PythonException
 
 from ulr import cli
 from ulr.config import load_settings
-from ulr.errors import DataRefused
+from ulr.errors import DataRefused, UserError
 
 
 def run(capsys, *argv: str) -> tuple[int, str, str]:
@@ -80,6 +80,16 @@ def test_a_mistake_is_one_json_document_too(capsys):
     told = json.loads(out)
     assert (code, told["exit_code"]) == (2, 2)
     assert err == f"ulr: {told['error']}\n"
+
+
+def test_an_error_that_names_an_address_keeps_its_password(capsys, monkeypatch):
+    def away(args, settings):
+        raise UserError("the registry https://me:open@host:5000 does not answer")
+
+    monkeypatch.setattr("ulr.commands.config.run", away)
+    code, out, err = run(capsys, "config", "--json")
+    assert (code, err) == (2, "ulr: the registry https://***@host:5000 does not answer\n")
+    assert "open" not in out
 
 
 def test_what_nobody_expected_is_one_line_and_its_stack_trace_is_in_the_log(capsys, monkeypatch):

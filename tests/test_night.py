@@ -49,3 +49,14 @@ def test_a_night_can_begin_in_the_middle_and_says_where_it_cannot():
     assert [r.status for r in found.stages] == ["not run", "done"]
     with pytest.raises(UserError, match="expected one of a, b"):
         night(good, good, from_stage="z")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "MemoryError"),
+        (UserError("http://me:open@host is away\nTraceback"), "http://***@host is away"),
+    ],
+)
+def test_what_ended_a_night_is_one_line_that_anybody_may_read(error, words):
+    assert night(fails(error)).stages[0].words == words

@@ -19,6 +19,7 @@ from types import ModuleType
 from ulr import __version__
 from ulr.config import load_settings
 from ulr.errors import DataRefused, UserError
+from ulr.masking import masked_text
 from ulr.noise import noise_to_log
 from ulr.terminal import answer, complain, on_screen
 
@@ -91,9 +92,10 @@ def _run(module: ModuleType, args: argparse.Namespace, log: Path | None) -> int:
         known = error if isinstance(error, UserError) else user_error_of_a_task(error)
         if known is None and log is None:
             raise
-        words, code = (str(known), known.exit_code) if known else (_unexpected(error, log), 1)
+        told, code = (str(known), known.exit_code) if known else (_unexpected(error, log), 1)
     else:
         return 0
+    words = masked_text(told)  # an address may hold a password, and a scheduler keeps what we say
     complain(words)
     if not answered:
         answer({"error": words, "exit_code": code})

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ulr.errors import UserError
+from ulr.masking import masked_text
 
 FAILURE = 1  # exit code of what is nobody's mistake
 
@@ -83,7 +84,7 @@ def run_night(date: str, steps: Sequence[Step], *, from_stage: str | None = None
         try:
             done = step.run()
         except Exception as error:
-            record.status, record.words = "failed", str(error).splitlines()[0][:300]
+            record.status, record.words = "failed", _first_line(error)
             summary.error = error
             summary.exit_code = getattr(error, "exit_code", FAILURE)
             return summary
@@ -93,3 +94,9 @@ def run_night(date: str, steps: Sequence[Step], *, from_stage: str | None = None
         record.details = done.details
         summary.outcome = done.outcome or summary.outcome
     return summary
+
+
+def _first_line(error: Exception) -> str:
+    """What it says, or what it is where it says nothing, as MemoryError does; no passwords."""
+    said = str(error).strip() or type(error).__name__
+    return masked_text(said.splitlines()[0])[:300]
