@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from fnmatch import fnmatch
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -160,3 +161,21 @@ def test_health_is_asked_of_the_role_that_runs(tmp_path):
     assert entrypoint("health", **env).returncode == 0  # a job has no page to ask
     (tmp_path / "ulr-health").write_text("http://127.0.0.1:9/")
     assert entrypoint("health", **env).returncode == 1
+
+
+def test_a_job_that_a_signal_ended_has_not_succeeded(services, tmp_path):
+    place = as_processes.Place(tmp_path, services)
+    place.path(as_processes.WORKDIR).mkdir(parents=True)
+    assert as_processes.run_job(place, "sh -c 'kill -9 $$'") == 128 + 9
+    assert as_processes.run_job(place, "sh -c 'exit 3'") == 3
+
+
+@pytest.mark.parametrize("deaf", ["trap '' TERM; {}; wait", "(trap '' TERM; {}; wait) & wait"])
+def test_a_service_that_does_not_listen_is_ended_with_its_children(deaf):
+    command = ["sh", "-c", deaf.format("sleep 60 & echo ready")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    process.stdout.readline()
+    began = time.monotonic()
+    as_processes.stop(process, patience=0.2)
+    process.stdout.read()  # ends with the last of them
+    assert time.monotonic() - began < 30
