@@ -174,7 +174,7 @@ def test_the_browsing_model_is_told_with_who_chose_it(setting, fits, words):
 
 def test_the_legend_of_the_map_names_only_what_is_on_it():
     filled = [row | {"source": "filled"} for row in joint()]
-    assert "No pair was measured; what has no outline is filled" in told(
+    assert "No pair was measured; all are filled" in told(
         replace(night(), joint=filled), "browsing"
     )
     measured = [row | {"source": "measured"} for row in joint()]
@@ -185,6 +185,7 @@ def test_the_day_that_judges_is_not_one_that_was_learned_from():
     facts = replace(night(), settings=night().settings | {"evaluate.holdout": "time"})
     assert "learned from 2 days, 2026-01-01 to 2026-01-02" in page(facts)
     assert "learned from 3 days, 2026-01-01 to 2026-01-03" in page(night())
+    assert "learned from" not in page(replace(night(), trainings={}))
 
 
 def test_a_figure_that_leaves_something_out_says_so():

@@ -64,7 +64,8 @@ def _eyebrow(facts: Facts, title: str) -> str:
     learned = learned_from(facts)
     if not learned:
         return title
-    told = f"{title} · learned from {days(len(learned))}"
+    what = "learned from" if facts.trainings else "a window of"
+    told = f"{title} · {what} {days(len(learned))}"
     if facts.kind == COMPARE and learned == facts.window:  # the title has its dates
         return told
     return f"{told}, {learned[0]}" + (f" to {learned[-1]}" if len(learned) > 1 else "")

@@ -88,7 +88,8 @@ def _map(facts: Facts, own: list[Row], segment: str | None) -> Html:
     caption = "Row k, column l. Above the diagonal psi as estimated, on it theta"
     caption += ", below it the simulator's truth (grey)." if truth else "."
     caption += " Outlined cells were measured" if sources["measured"] else " No pair was measured"
-    caption += "; what has no outline is filled from the model." if sources["filled"] else "."
+    others = "the others" if sources["measured"] else "all"
+    caption += f"; {others} are filled from the model." if sources["filled"] else "."
     caption += " × was refused." if sources["refused"] else ""
     return figure(draw, caption, _table(own, truth, name))
 
