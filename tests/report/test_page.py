@@ -82,6 +82,7 @@ def hostile(facts: Facts) -> Facts:
         "days": [*facts.days, facts.days[-1] | {"date": HOSTILE, f"bad:{HOSTILE}": 1}],
         "settings": {HOSTILE: HOSTILE},
         "changed": [HOSTILE],
+        "variants": {HOSTILE: {HOSTILE: HOSTILE}},
         "versions": {HOSTILE: HOSTILE},
     }
     return replace(facts, **{k: v for k, v in found.items() if v is not None})

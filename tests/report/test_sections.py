@@ -19,10 +19,12 @@ from report.samples import (
     weights,
 )
 
+from ulr.config import default_settings
 from ulr.report.facts import Facts
 from ulr.report.measures import metric_name, metrics_there
 from ulr.report.numbers import interval
 from ulr.report.page import page
+from ulr.reporting import differences
 
 
 def test_the_verdict_is_one_sentence_with_its_reasons():
@@ -209,3 +211,20 @@ def test_what_was_refused_has_no_interval_and_what_has_no_bound_says_so():
     rows = Outline(page(night())).find("tr")
     assert [r["text"] for r in rows if r["text"].startswith("10––")]  # mobile's last position
     assert interval(None, 0.5).text == "unbounded"
+
+
+def test_a_name_of_a_variant_is_explained_and_so_is_whose_examination_it_is():
+    variants = {"joint@flat": {"propensities.monotone": "True", "train.rounds": "9"}}
+    facts = replace(comparison(), methods=["joint", "joint@flat"], variants=variants)
+    words = told(facts, "setup")
+    assert "joint@flatpropensities.monotoneTrue" in words
+    assert "joint@flattrain.rounds9" in words
+    assert "what joint was trained with; some variants have their own" in told(facts, "examination")
+    assert "settings of its own" not in told(comparison(), "setup")
+
+
+def test_variants_are_what_differs_from_the_first_model_beside_its_method():
+    first = default_settings()
+    slow = first.model_copy(update={"train": first.train.model_copy(update={"rounds": 7})})
+    found = {"joint": first, "naive": first.with_method("naive"), "joint@slow": slow}
+    assert differences(found) == {"joint@slow": {"train.rounds": "7"}}

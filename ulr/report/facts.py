@@ -28,6 +28,7 @@ class Facts:
     curve, joint, diagnostics   rows of the propensity tables;  truth  rows of the simulator's
     weights        by method: position, name, value
     trainings      by method: trees, validation by round, t_plus, t_minus, failures
+    variants       by model: the settings in which it is not like the first, beside its method
     days           by date: what was counted;  quarantine  some rows of every reason
     """
 
@@ -50,6 +51,7 @@ class Facts:
     quarantine: list[Row] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict)
     changed: list[str] = field(default_factory=list)
+    variants: dict[str, dict[str, str]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 

@@ -25,6 +25,8 @@ def render(facts: Facts) -> Html:
 
 def _intro(facts: Facts, rows: list[Row]) -> str:
     said = "How likely is a document at each position to be looked at, compared with position 1? "
+    if any(name.startswith("propensities.") for own in facts.variants.values() for name in own):
+        said += f"This is what {facts.methods[0]} was trained with; some variants have their own. "
     if rows[0]["source"] == GIVEN:
         return said + "The values were given in the settings (`propensities.given`), not estimated."
     refused = sum(r["source"] == "refused" for r in rows)
