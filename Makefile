@@ -23,6 +23,7 @@ demo: $(READY) java
 	$(BIN)/ulr simulate --conf conf/demo.yaml
 	$(BIN)/ulr nightly --conf conf/demo.yaml --date 2026-01-01..2026-01-07
 	$(BIN)/ulr compare --conf conf/demo.yaml --date 2026-01-01..2026-01-07
+	@echo "The last night's page: $(BIN)/ulr report --conf conf/demo.yaml --open"
 	@echo "The runs and models, at http://127.0.0.1:5000:" \
 	  "$(BIN)/mlflow ui --backend-store-uri sqlite:///data/demo/mlflow/mlflow.db"
 

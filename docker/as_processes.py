@@ -19,6 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -144,34 +145,47 @@ def running(place: Place, name: str) -> Iterator[None]:
             print(f"{name}: healthy after {time.monotonic() - began:.1f} s", flush=True)
             yield
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-            process.wait(30)
+            stop(process)
+
+
+def stop(process: subprocess.Popen[bytes], patience: float = 30.0) -> None:
+    """End it and what it has started; by force where asking does not help."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience)
+        os.killpg(process.pid, signal.SIGKILL)  # whoever of them is left
+    process.wait()
 
 
 def database(place: Place, name: str) -> list[str]:
-    """A new PostgreSQL cluster as the official image makes it, and the command that serves it."""
+    """The command that serves PostgreSQL; as in the official image, an empty volume is filled."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if not found:
         raise CannotStart("no PostgreSQL here; on Debian or Ubuntu: apt-get install postgresql")
     programs, data = found[-1].parent, place.folder / "volumes" / "database"
-    given = place.environment(name)
-    password = data.parent / "password"
-    password.write_text(given["POSTGRES_PASSWORD"])
-    for path in (data, password):
-        shutil.chown(path, not_root())
-    subprocess.run(
-        [programs / "initdb", "--pgdata", data, "--username", given["POSTGRES_USER"],
-         "--pwfile", password, "--auth", "scram-sha-256"],
-        check=True, stdout=subprocess.DEVNULL, user=not_root(),
-    )  # fmt: skip
-    password.unlink()
+    if not (data / "PG_VERSION").exists():
+        create_database(programs, data, place.environment(name))
+    return [str(programs / "postgres"), "-D", str(data), "-h", "127.0.0.1", "-k", str(data)]
+
+
+def create_database(programs: Path, data: Path, given: Mapping[str, str]) -> None:
+    """A cluster with the user, the password and the database that compose.yaml names."""
+    with tempfile.NamedTemporaryFile("w") as password:  # which nobody else can read
+        password.write(given["POSTGRES_PASSWORD"])
+        password.flush()
+        for path in (data, password.name):
+            shutil.chown(path, not_root())
+        subprocess.run(
+            [programs / "initdb", "--pgdata", data, "--username", given["POSTGRES_USER"],
+             "--pwfile", password.name, "--auth", "scram-sha-256"],
+            check=True, stdout=subprocess.DEVNULL, user=not_root(),
+        )  # fmt: skip
     create = f'CREATE DATABASE "{given["POSTGRES_DB"]}"'
     subprocess.run(
         [programs / "postgres", "--single", "-D", data, "postgres"],
         check=True, input=create, text=True, stdout=subprocess.DEVNULL, user=not_root(),
     )  # fmt: skip
-    return [str(programs / "postgres"), "-D", str(data), "-h", "127.0.0.1", "-k", str(data)]
 
 
 def not_root() -> str | None:
@@ -187,16 +201,18 @@ def run_job(place: Place, words: str) -> int:
         [HERE / "entrypoint", *shlex.split(words)], env=place.environment("job"),
         cwd=place.path(WORKDIR), stderr=(place.folder / "job.log").open("ab"), check=False,
     )  # fmt: skip
-    print(f"job {words}: exit code {done.returncode} after {time.monotonic() - began:.1f} s")
-    return done.returncode
+    code = done.returncode if done.returncode >= 0 else 128 - done.returncode  # a signal's
+    print(f"job {words}: exit code {code} after {time.monotonic() - began:.1f} s", flush=True)
+    return code
 
 
 def main() -> int:
     """Start, run the jobs, stop."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("folder", type=Path, help="empty or new; logs and volumes go there")
+    parser.add_argument("folder", type=Path, help="logs and volumes go there, and stay there")
     parser.add_argument("jobs", nargs="*", help="each a stage with its options, in quotes")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # services end, too
     try:
         services = read_compose((HERE / "compose.yaml").read_text(), os.environ)
         place = Place(args.folder.resolve(), services)

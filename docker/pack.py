@@ -20,10 +20,11 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import warnings
 import zipfile
 from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
-from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
+from importlib.util import MAGIC_NUMBER, source_hash
 from itertools import chain
 from pathlib import Path
 
@@ -40,6 +41,11 @@ UNUSED = {"__pycache__", "ensurepip", "idlelib", "lib2to3", "site-packages", "di
           "test", "tkinter", "turtledemo"}  # fmt: skip
 # Libraries of the system that wheels take for granted and a bare machine may lack.
 SYSTEM = ("libgomp.so.1",)
+# Those that the interpreter and its modules are linked with: other Linuxes have other versions.
+# OpenSSL stays the machine's own, which its owner keeps patched.
+LINKED = re.compile(
+    r"^\tlib(?:python|bz2|expat|ffi|lzma|sqlite|z)[\d.]*\.so\S* => (\S+)", re.MULTILINE
+)
 # Starts the interpreter with what lies beside it, and only that: PYTHONPATH, because Debian's
 # own does not look into site-packages.
 SHIM = f"""#!/bin/sh
@@ -95,9 +101,10 @@ def interpreter() -> Files:
 
 
 def _libraries(program: Path) -> Iterator[Path]:
-    """Shared libraries that are not part of a bare system: libpython, and those in SYSTEM."""
-    linked = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
-    yield from (Path(path) for path in re.findall(r"libpython\S* => (\S+)", linked))
+    """Shared libraries that are not part of every system: LINKED and SYSTEM."""
+    modules = (Path(sysconfig.get_path("stdlib")) / "lib-dynload").glob("*.so")
+    asked = subprocess.run(["ldd", program, *modules], capture_output=True, text=True, check=True)
+    yield from (Path(path) for path in sorted(set(LINKED.findall(asked.stdout))))
     known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True)
     for name in SYSTEM:
         found = re.search(rf"\t{re.escape(name)} .* => (\S+)", known.stdout)
@@ -133,19 +140,17 @@ def wheel_requires(wheel: Path) -> list[str]:
     return [line.removeprefix("Requires-Dist: ") for line in lines if "Requires-Dist: " in line]
 
 
-def bytecode(name: str, source: bytes, path: Path | None) -> tuple[str, bytes] | None:
+def bytecode(name: str, source: bytes) -> tuple[str, bytes] | None:
     """A module's compiled form, to be believed wherever it is unpacked, whatever the clock says.
 
-    Without it every executor would compile everything anew before its first task.
+    Without it every executor would compile everything anew before its first task. What pip has
+    compiled holds this machine's paths; and marshal's later versions tell which strings other
+    modules share, so that the bytes would depend on what is imported here.
     """
-    cached = Path(cache_from_source(str(path))) if path else None
-    if cached and cached.is_file() and cached.stat().st_mtime >= path.stat().st_mtime:
-        code = cached.read_bytes()[16:]
-    else:
-        try:
-            code = marshal.dumps(compile(source, name, "exec", dont_inherit=True))
-        except SyntaxError:  # a template, or for another Python
-            return None
+    try:
+        code = marshal.dumps(compile(source, name, "exec", dont_inherit=True, optimize=0), 2)
+    except SyntaxError:  # a template, or for another Python
+        return None
     unchecked = (1).to_bytes(4, "little")
     folder, _, module = name.rpartition("/")
     inside = f"{folder}/__pycache__/{module[:-3]}.{sys.implementation.cache_tag}.pyc"
@@ -168,7 +173,7 @@ def write(target: Path, files: Files, level: int) -> int:
             _add(archive, name, data)
             size += len(data)
             if name.startswith(LIBRARY) and name.endswith(".py"):
-                compiled = bytecode(name, data, None if data is content else content)
+                compiled = bytecode(name, data)
                 if compiled:
                     _add(archive, *compiled)
                     size += len(compiled[1])
@@ -190,6 +195,7 @@ def main() -> None:
     parser.add_argument("target", type=Path, help="a .tar.gz")
     parser.add_argument("--level", type=int, default=6, help="of compression, 0 to 9")
     args = parser.parse_args()
+    warnings.simplefilter("ignore")  # what compiling others' code has to say of it
     wanted = required(wheel_requires(args.wheel))
     files = chain(interpreter(), packages(wanted), ours(args.wheel))
     size = write(args.target, files, args.level)

@@ -11,7 +11,7 @@ from pyspark.errors import PythonException
 
 from ulr import cli
 from ulr.config import load_settings
-from ulr.errors import DataRefused
+from ulr.errors import DataRefused, UserError
 
 
 def run(capsys, *argv: str) -> tuple[int, str, str]:
@@ -48,7 +48,8 @@ def test_every_example_in_a_help_is_understood_as_it_stands(capsys, stage):
     ("argv", "words"),
     [
         (["nosuch"], "invalid choice: 'nosuch'"),
-        (["groups"], "--date"),
+        (["groups"], "arguments are required: --date; see `ulr groups --help`"),
+        (["groups", "--date", "2026-01-01", "--nosuch"], "unrecognized arguments: --nosuch"),
         (["groups", "--date", "yesterday"], "expected a date such as"),
         (["groups", "--date", "2026-01-02..2026-01-01"], "ends before it begins"),
         (["config", "--conf", "absent.yaml"], "cannot read settings absent.yaml"),
@@ -60,10 +61,13 @@ def test_a_users_mistake_is_told_without_a_stack_trace_and_exits_with_2(
     capsys, argv, words, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    code, _, err = run(capsys, *argv)
-    assert code == 2
+    code, out, err = run(capsys, *argv)
+    assert (code, out) == (2, "")
     assert words in err
-    assert "Traceback" not in err
+    assert len(err.splitlines()) == 1
+    code, out, again = run(capsys, *argv, "--json")
+    assert (code, again) == (2, err)
+    assert json.loads(out) == {"error": err.removeprefix("ulr: ").rstrip("\n"), "exit_code": 2}
 
 
 def test_config_prints_what_a_stage_would_see(capsys):
@@ -80,6 +84,16 @@ def test_a_mistake_is_one_json_document_too(capsys):
     told = json.loads(out)
     assert (code, told["exit_code"]) == (2, 2)
     assert err == f"ulr: {told['error']}\n"
+
+
+def test_an_error_that_names_an_address_keeps_its_password(capsys, monkeypatch):
+    def away(args, settings):
+        raise UserError("the registry https://me:open@host:5000 does not answer")
+
+    monkeypatch.setattr("ulr.commands.config.run", away)
+    code, out, err = run(capsys, "config", "--json")
+    assert (code, err) == (2, "ulr: the registry https://***@host:5000 does not answer\n")
+    assert "open" not in out
 
 
 def test_what_nobody_expected_is_one_line_and_its_stack_trace_is_in_the_log(capsys, monkeypatch):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import threading
+import time
 from fnmatch import fnmatch
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -106,7 +109,8 @@ def test_the_image_is_pinned_and_ends_as_a_user_without_tools():
     lines = (DOCKER / "Dockerfile").read_text().splitlines()
     assert re.search(r"^ARG BASE=\S+:bookworm-\d{8}-slim$", "\n".join(lines), re.M)
     final = lines[len(lines) - lines[::-1].index("FROM ${BASE}") :]
-    assert "USER ulr" in final
+    (user,) = (line.split()[1] for line in final if line.startswith("USER "))
+    assert any(f"useradd --uid {user} " in line for line in final)
     assert not [line for line in final if re.search(r"\b(pip|gcc|venv)\b", line)]
 
 
@@ -160,3 +164,34 @@ def test_health_is_asked_of_the_role_that_runs(tmp_path):
     assert entrypoint("health", **env).returncode == 0  # a job has no page to ask
     (tmp_path / "ulr-health").write_text("http://127.0.0.1:9/")
     assert entrypoint("health", **env).returncode == 1
+
+
+def test_a_job_that_a_signal_ended_has_not_succeeded(services, tmp_path):
+    place = as_processes.Place(tmp_path, services)
+    place.path(as_processes.WORKDIR).mkdir(parents=True)
+    assert as_processes.run_job(place, "sh -c 'kill -9 $$'") == 128 + 9
+    assert as_processes.run_job(place, "sh -c 'exit 3'") == 3
+
+
+@pytest.mark.parametrize("deaf", ["trap '' TERM; {}; wait", "(trap '' TERM; {}; wait) & wait"])
+def test_a_service_that_does_not_listen_is_ended_with_its_children(deaf):
+    command = ["sh", "-c", deaf.format("sleep 60 & echo ready")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    process.stdout.readline()
+    began = time.monotonic()
+    as_processes.stop(process, patience=0.2)
+    process.stdout.read()  # ends with the last of them
+    assert time.monotonic() - began < 30
+
+
+def test_health_does_not_ask_a_proxy_for_this_container(tmp_path):
+    pages = ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
+    threading.Thread(target=pages.serve_forever, daemon=True).start()
+    (tmp_path / "ulr-health").write_text(f"http://127.0.0.1:{pages.server_port}/")
+    env = {"TMPDIR": str(tmp_path), "PATH": f"{os.defpath}:/usr/local/bin",
+           "http_proxy": "http://127.0.0.1:9"}  # fmt: skip
+    try:
+        assert entrypoint("health", **env).returncode == 0
+    finally:
+        pages.shutdown()
+        pages.server_close()

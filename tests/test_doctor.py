@@ -8,6 +8,7 @@ import json
 import sys
 import threading
 import time
+from functools import partial
 
 import pytest
 from registry_server import free_port
@@ -57,6 +58,16 @@ def test_a_heap_should_leave_as_much_memory_beside_it(share, verdict):
     assert machine.memory(heap).verdict == verdict
 
 
+def test_a_containers_limit_counts_and_files_it_has_read_do_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    content = {"max": 900, "current": 800, "stat": "anon 90\nactive_file 10\ninactive_file 700"}
+    for name, value in content.items():
+        (tmp_path / f"memory.{name}").write_text(f"{value}\n")
+    assert machine.free_memory() == 900 - (800 - 700)
+    (tmp_path / "memory.max").write_text("max\n")
+    assert machine.free_memory() > 2**20
+
+
 def test_sizes_are_read_as_spark_reads_them():
     assert [machine.size_of(s) for s in ("3g", "512m", "1024k", "7")] == [
         3 * 2**30, 512 * 2**20, 2**20, 7 * 2**20]  # fmt: skip
@@ -67,6 +78,15 @@ def test_sizes_are_read_as_spark_reads_them():
 def test_a_file_system_without_room_is_an_error(tmp_path):
     assert machine.disk(str(tmp_path / "not" / "yet")).verdict in (OK, WARNING)
     assert machine.disk("/proc/warehouse").verdict == ERROR
+
+
+def test_the_disk_that_spark_shuffles_on_is_the_one_that_the_settings_name(tmp_path, monkeypatch):
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    assert machine.disk(str(tmp_path), "/proc").verdict == ERROR
+    assert f"free for Spark's scratch folder {tmp_path}/b" in (
+        machine.disk(str(tmp_path), f"{tmp_path}/a,{tmp_path}/b").words)  # fmt: skip
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))  # Spark listens to this one first
+    assert machine.disk(str(tmp_path), "/proc").verdict != ERROR
 
 
 def test_more_workers_than_slots_are_an_error_that_names_the_number(spark):
@@ -116,6 +136,34 @@ def test_a_registry_where_nothing_listens_is_told_within_seconds():
     found = places.registry_answers(lambda: registry)
     assert time.monotonic() - started < 2 * places.TIMEOUT_S
     assert (found.verdict, found.mend) == (ERROR, f"mlflow server --port {port}")
+
+
+def test_a_password_in_an_address_opens_the_door_and_is_told_to_nobody():
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    class Known:
+        name, folder = "ranker", None
+
+        def __init__(self, port: int) -> None:
+            self.uri = f"http://me:p@ss@127.0.0.1:{port}"
+
+        def versions(self):
+            return []
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        there, gone = Known(server.server_port), Known(free_port())
+        found = [examine(Check("mlflow", partial(places.registry_answers, lambda r=r: r), "mend"))
+                 for r in (there, gone)]  # fmt: skip
+        server.shutdown()
+    assert [one.verdict for one in found] == [OK, ERROR]
+    assert all("http://***@127.0.0.1" in one.words for one in found)
 
 
 @pytest.mark.parametrize(("late", "verdict"), [(0, OK), (15, WARNING), (3600, ERROR)])

@@ -71,3 +71,14 @@ def test_a_page_that_cannot_be_made_shows_in_the_summary_that_schedulers_read(
     kept = json.loads((tmp_path / "nights" / "2026-01-01.json").read_text())
     assert json.loads(capsys.readouterr().out) == kept
     assert kept["exit_code"] == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "MemoryError"),
+        (UserError("http://me:open@host is away\nTraceback"), "http://***@host is away"),
+    ],
+)
+def test_what_ended_a_night_is_one_line_that_anybody_may_read(error, words):
+    assert night(fails(error)).stages[0].words == words

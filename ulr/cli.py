@@ -15,10 +15,12 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 from ulr import __version__
 from ulr.config import load_settings
 from ulr.errors import DataRefused, UserError
+from ulr.masking import masked_text
 from ulr.noise import noise_to_log
 from ulr.terminal import answer, complain, on_screen
 
@@ -54,15 +56,31 @@ with a log of your own: --set sessions.path=FOLDER --set features.path=FOLDER
 `ulr STAGE --help` tells more of a stage, with an example."""
 
 
+class Misspelt(UserError):
+    """A command line that is not understood."""
+
+
+class Parser(argparse.ArgumentParser):
+    """One that tells a mistake as stages tell theirs."""
+
+    def error(self, message: str) -> NoReturn:
+        """In one line, and where to read more."""
+        raise Misspelt(f"{message}; see `{self.prog} --help`")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one stage; a user's mistake is one line on stderr and exit code 2 (or 3 for data)."""
+    words = sys.argv[1:] if argv is None else list(argv)
     parser = _parser()
-    args, rest = parser.parse_known_args(argv)
-    if args.stage is None:
-        parser.print_help()
-        return 0
     try:
+        args, rest = parser.parse_known_args(words)
+        if args.stage is None:
+            parser.print_help()
+            return 0
         return _stage(args.stage, rest)
+    except Misspelt as why:
+        with on_screen("ulr", quiet=False, json="--json" in words):
+            return _told(str(why), why.exit_code)
     except KeyboardInterrupt as why:  # as a shell counts a signal's exit code
         complain("interrupted; what is published is whole, run again to go on")
         return 128 + (why.args[0] if why.args else signal.SIGINT)
@@ -91,9 +109,14 @@ def _run(module: ModuleType, args: argparse.Namespace, log: Path | None) -> int:
         known = error if isinstance(error, UserError) else user_error_of_a_task(error)
         if known is None and log is None:
             raise
-        words, code = (str(known), known.exit_code) if known else (_unexpected(error, log), 1)
+        told, code = (str(known), known.exit_code) if known else (_unexpected(error, log), 1)
     else:
         return 0
+    return _told(masked_text(told), code, answered=answered)  # a scheduler keeps what we say
+
+
+def _told(words: str, code: int, *, answered: bool = False) -> int:
+    """What went wrong: one line for people, one document for a script that has none yet."""
     complain(words)
     if not answered:
         answer({"error": words, "exit_code": code})
@@ -126,7 +149,7 @@ def user_error_of_a_task(error: Exception) -> UserError | None:
 
 def _parser() -> argparse.ArgumentParser:
     stages = "\n".join(f"  {name:<14}{summary}" for name, summary in STAGES.items())
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ulr",
         description=f"Unbiased learning to rank from click logs.\n\n{PIPELINE}",
         epilog=f"stages:\n{stages}\n\n{BEGIN}",
@@ -140,7 +163,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _stage_parser(stage: str, module: ModuleType) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"ulr {stage}",
         description=f"{module.__doc__}",
         epilog=f"example:\n  {module.EXAMPLE}",

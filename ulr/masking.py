@@ -14,10 +14,10 @@ _QUERY = re.compile(r"([?&][^=&\s]*(?:secret|passw|token|key|sig)[^=&\s]*=)[^&\s
 
 def masked(settings: dict[str, str]) -> dict[str, str]:
     """Flat settings without passwords: by the name of the setting, or inside an address."""
-    return {name: HIDDEN if _SECRET_KEY.search(name) else masked_address(value)
+    return {name: HIDDEN if _SECRET_KEY.search(name) else masked_text(value)
             for name, value in settings.items()}  # fmt: skip
 
 
-def masked_address(value: str) -> str:
-    """A text without the passwords of the addresses in it."""
+def masked_text(value: str) -> str:
+    """Words without the passwords of the addresses in them."""
     return _QUERY.sub(rf"\1{HIDDEN}", _USER.sub(HIDDEN, value))

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ulr.errors import UserError
+from ulr.masking import masked_text
 
 FAILURE = 1  # exit code of what is nobody's mistake
 
@@ -96,6 +97,6 @@ def run_night(date: str, steps: Sequence[Step], *, from_stage: str | None = None
 
 
 def _first_line(error: Exception) -> str:
-    """What an error says, or what it is where it says nothing (a bare MemoryError, say)."""
-    said = str(error).strip().splitlines()
-    return said[0][:300] if said else type(error).__name__
+    """What it says, or what it is where it says nothing, as MemoryError does; no passwords."""
+    said = str(error).strip() or type(error).__name__
+    return masked_text(said.splitlines()[0])[:300]

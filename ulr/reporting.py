@@ -131,8 +131,10 @@ def comparison_facts(
     totals: Totals,
     window: Sequence[dt.date],
     trained: Sequence[dt.date],
+    variants: Mapping[str, Settings],
 ) -> Facts:
-    """Models side by side. warehouse: the one whose log it was; settings: those of the first."""
+    """Models side by side. warehouse: the one whose log it was; variants: every model's settings,
+    the first's before the others'."""
     found, missing = propensity_parts(models[0].warehouse, window)
     if settings.pairs.propensities != WAREHOUSE:
         given = "Examination was not estimated: `pairs.propensities` names a file that gives it."
@@ -146,9 +148,20 @@ def comparison_facts(
         weights=weights_of(models, trained),
         trainings=trainings_of(models, trained),
         missing=missing,
+        variants=differences(variants),
         **_about(warehouse, settings, window),
         **found,
     )
+
+
+def differences(variants: Mapping[str, Settings]) -> dict[str, dict[str, str]]:
+    """In which settings each is not like the first, where there are any but the method."""
+    every = {name: flat(s.model_dump(mode="json")) for name, s in variants.items()}
+    first = next(iter(every.values()))
+    found = {name: {key: value for key, value in own.items()
+                    if first.get(key) != value and key != "pairs.method"}
+             for name, own in every.items()}  # fmt: skip
+    return {name: masked(changed) for name, changed in found.items() if changed}
 
 
 def _not_made(stages: Sequence[Row]) -> dict[str, str]:

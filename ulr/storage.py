@@ -16,7 +16,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from ulr.errors import UserError
-from ulr.masking import masked_address
+from ulr.masking import masked_text
 
 # Spark's names for filesystems that Arrow calls otherwise.
 _ALIASES = {"s3a://": "s3://", "s3n://": "s3://"}
@@ -60,7 +60,7 @@ class Storage:
             path = self.path(*parts)
             near = os.path.relpath(path)
             return path if near.startswith(os.pardir) else near
-        return masked_address(self.child(*parts).partition("?")[0])
+        return masked_text(self.child(*parts).partition("?")[0])
 
     def exists(self, *parts: str) -> bool:
         """Whether a file or folder is there."""
@@ -173,7 +173,7 @@ def open_filesystem(url: str) -> tuple[pafs.FileSystem, str]:
         fs, path = pafs.FileSystem.from_uri(url)
     except (pa.ArrowInvalid, OSError, ValueError) as why:
         raise UserError(
-            f"cannot open {masked_address(url)!r}: {why}; use a local path or an Arrow filesystem "
+            f"cannot open {masked_text(url)!r}: {why}; use a local path or an Arrow filesystem "
             "URL (file, s3, gs, hdfs, abfs)"
         ) from None
     return fs, path.rstrip("/")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from report.browser import ask, find_chromium
 from report.samples import comparison, night
@@ -53,8 +55,20 @@ SORT = """
   const before = read();
   heading.click();
   const up = read();
-  heading.dispatchEvent(new frame.KeyboardEvent("keydown", { key: "Enter" }));
+  heading.dispatchEvent(new frame.KeyboardEvent("keydown", { key: " " }));
   return { before, up, down: read(), sort: heading.getAttribute("aria-sort") };
+"""
+
+
+SETTINGS = """
+  const box = document.querySelector("#setup .scroll");
+  const rows = [...box.querySelectorAll("tbody tr")];
+  return rows.filter((r) => r.cells[1].getBoundingClientRect().right
+    > box.getBoundingClientRect().right + 1).map((r) => r.textContent);
+"""
+
+WHOLE = """
+  return [...document.querySelectorAll("#data dd .whole")].map((d) => d.getClientRects().length);
 """
 
 
@@ -78,7 +92,7 @@ def test_a_script_that_is_not_ours_is_refused_and_the_refusal_is_heard():
     assert any("Content Security Policy" in line for line in console)
 
 
-def test_a_click_on_a_heading_sorts_by_value_and_enter_turns_it_round():
+def test_a_click_on_a_heading_sorts_by_value_and_a_key_turns_it_round():
     found, console = ask(CHROMIUM, page(night()), 1280, SORT)
     assert console == []
 
@@ -89,3 +103,14 @@ def test_a_click_on_a_heading_sorts_by_value_and_enter_turns_it_round():
     assert found["up"] == sorted(found["before"], key=number)
     assert found["down"] == sorted(found["before"], key=number, reverse=True)
     assert found["sort"] == "descending"
+
+
+def test_a_phone_shows_settings_beside_their_values():
+    settings = {"promote.min_effective_sample_size": "1000.0", "warehouse.path": "data/warehouse"}
+    facts = replace(night(), settings=settings, changed=list(settings))
+    assert ask(CHROMIUM, page(facts), 390, SETTINGS) == ([], [])
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_date_is_not_broken_in_two(width):
+    assert ask(CHROMIUM, page(night()), width, WHOLE) == ([1, 1], [])

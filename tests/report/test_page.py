@@ -4,50 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields, replace
-from html.parser import HTMLParser
 
 import pytest
+from report.outline import Outline, section
 from report.samples import HOSTILE, comparison, finding, night
 
 from ulr.masking import masked
 from ulr.report.facts import COMPARE, NIGHT, Facts, read_facts
 from ulr.report.page import SECTIONS, page
-
-VOID = {"meta", "link"}
-
-
-class Outline(HTMLParser):
-    """Elements in the order of their beginning, with attributes, text and path; checks nesting."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[dict] = []
-        self.all: list[dict] = []
-        self.feed(text)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        one = {"tag": tag, "text": "", "inside": list(self.open), **dict(attrs)}
-        self.all.append(one)
-        if tag not in VOID:
-            self.open.append(one)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop()["tag"] == tag
-
-    def handle_data(self, data):
-        for one in self.open:
-            one["text"] += data
-
-    def find(self, tag, within=None):
-        return [e for e in self.all if e["tag"] == tag
-                and (within is None or any(p is within for p in e["inside"]))]  # fmt: skip
-
-
-def section(outline, key):
-    return next(e for e in outline.find("section") if e["id"] == key)
-
 
 BOTH = pytest.mark.parametrize("facts", [night(), comparison()], ids=[NIGHT, COMPARE])
 
@@ -118,6 +82,7 @@ def hostile(facts: Facts) -> Facts:
         "days": [*facts.days, facts.days[-1] | {"date": HOSTILE, f"bad:{HOSTILE}": 1}],
         "settings": {HOSTILE: HOSTILE},
         "changed": [HOSTILE],
+        "variants": {HOSTILE: {HOSTILE: HOSTILE}},
         "versions": {HOSTILE: HOSTILE},
     }
     return replace(facts, **{k: v for k, v in found.items() if v is not None})
@@ -133,30 +98,6 @@ def test_text_from_a_log_is_text_wherever_it_stands(facts):
     assert any("<script>alert('x')</script>" in text for text in code)
     assert "\u202e" not in page(hostile(facts))
     assert not [e for e in outline.all if e.get("class") == "missing"]
-
-
-def test_the_verdict_is_one_sentence_with_its_reasons():
-    outline = Outline(page(night()))
-    assert (
-        outline.find("h1")[0]["text"]
-        == "Version 3, trained by joint, is refused; version 2 stays champion."
-    )
-    reasons = [
-        (e["class"], e["text"]) for e in outline.find("li") if e.get("class") in ("for", "against")
-    ]
-    assert [kind for kind, _ in reasons] == ["for", "against"]
-    assert "bucket 1:5" in reasons[1][1]
-
-
-def test_a_comparison_names_the_best_and_what_is_too_close():
-    facts = comparison()
-    assert "The best of 3 methods is joint: NDCG@1 0.8075" in page(facts)  # 0.85 less one twentieth
-    # from naive, three twentieths below, joint is two thirds of the way to labels
-    assert "67% of the way from naive clicks to golden labels" in page(facts)
-    turned = [m | {"value": 0.1} if m["subject"] == "labels" else m for m in facts.metrics]
-    assert "of the way" not in page(replace(facts, metrics=turned))  # labels are no upper end
-    lead = [m | {"p_value": 0.4} if m["against"] == "t+/t-" else m for m in facts.metrics]
-    assert "too close to call" in page(replace(facts, metrics=lead))
 
 
 PARTS = {"contest": ["metrics"], "examination": ["curve"], "browsing": ["joint"],
@@ -188,26 +129,6 @@ def test_a_table_that_is_not_what_it_should_be_costs_one_section():
         p.get("class") == "missing" for p in outline.find("p", e))]  # fmt: skip
     assert "examination" in bad
     assert "contest" not in bad
-
-
-def test_alarms_come_first_and_say_what_to_do():
-    outline = Outline(page(night()))
-    items = list(outline.find("li", section(outline, "diagnostics")))
-    assert [e["class"] for e in items] == ["warning", "warning", "ok", "ok"]
-    assert all("What to do" in e["text"] for e in items[:2])
-    assert "pairs.method=affine" in items[1]["text"]
-    assert all("Nothing to do" in e["text"] for e in items[2:])
-
-
-def test_the_map_tells_measured_from_filled_and_shows_the_truth_below_the_diagonal():
-    outline = Outline(page(night()))
-    drawing = outline.find("svg", section(outline, "browsing"))[0]
-    kinds = [e["class"].split()[1] for e in outline.find("rect", drawing) if "cell" in e["class"]]
-    pairs = [k * v for k in range(1, 11) for v in range(k + 1, 11)]
-    assert kinds.count("measured") == sum(p < 13 for p in pairs)
-    assert kinds.count("filled") == sum(p >= 13 for p in pairs)
-    assert kinds.count("truth") == len(pairs)
-    assert kinds.count("theta") == 10
 
 
 def test_a_page_of_very_much_stays_small_and_says_what_it_leaves_out():

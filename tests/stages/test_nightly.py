@@ -195,6 +195,9 @@ def test_variants_stand_side_by_side_and_trainings_at_once_make_the_same_models(
     assert len(one) == len(names)
     assert len(set(one.values())) == len(names)
     assert one == both
+    kept = json.loads((root / "warehouse" / "reports" / "rerun-both.json").read_text())
+    assert kept["variants"].keys() == set(names[2:])
+    assert kept["variants"]["naive@deep"] == {"lightgbm.num_leaves": "7"}
 
 
 def test_a_comparison_is_one_run_of_mlflow_with_its_table_and_a_child_for_each(place):

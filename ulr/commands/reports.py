@@ -52,6 +52,7 @@ def report_comparison(
     facts = comparison_facts(
         kind, name, warehouse, models, settings, metric=metric, totals=compared.judged.totals,
         window=compared.dates, trained=held_out(compared.dates, by_time)[0],
+        variants={trial.name: trial.settings for trial in compared.trials},
     )  # fmt: skip
     return _kept(warehouse, facts)
 

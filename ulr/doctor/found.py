@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ulr.masking import masked_text
+
 OK, WARNING, ERROR = "ok", "warning", "error"
 
 
@@ -37,14 +39,14 @@ class Checked:
 
 
 def examine(check: Check) -> Checked:
-    """Run one; whatever it raises is an error that it found."""
+    """Run one; whatever it raises is an error that it found. Its words are safe to pass on."""
     try:
         found = check.run()
     except Exception as why:
         first = str(why).strip().partition("\n")[0][:300]
         found = Found(ERROR, first or type(why).__name__)
     mend = "" if found.verdict == OK else found.mend or check.mend
-    return Checked(check.name, found.verdict, found.words, mend)
+    return Checked(check.name, found.verdict, masked_text(found.words), mend)
 
 
 def failing(results: Sequence[Checked]) -> list[str]:

@@ -82,10 +82,15 @@ def free_memory() -> int | None:
         return None
     free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
     try:
-        limit, used = ((_CGROUP / f"memory.{n}").read_text().strip() for n in ("max", "current"))
+        limit, used, stat = ((_CGROUP / f"memory.{n}").read_text().strip()
+                             for n in ("max", "current", "stat"))  # fmt: skip
     except OSError:
         return free
-    return free if limit == "max" else min(free, int(limit) - int(used))
+    if limit == "max":
+        return free
+    # Files that were read count as used until somebody needs the room.
+    cached = re.search(r"^inactive_file (\d+)$", stat, re.M)
+    return min(free, int(limit) - int(used) + (int(cached[1]) if cached else 0))
 
 
 def size_of(text: str) -> int:
@@ -96,10 +101,12 @@ def size_of(text: str) -> int:
     return int(found[1]) * _SIZES[found[2]]
 
 
-def disk(warehouse: str) -> Found:
-    """Room for the warehouse and for what Spark shuffles."""
-    scratch = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).partition(",")[0]
-    places = {"Spark's scratch folder": scratch}
+def disk(warehouse: str, scratch: str | None = None) -> Found:
+    """Room for the warehouse and for what Spark shuffles. scratch: as `spark.local.dir` says."""
+    chosen = os.environ.get("SPARK_LOCAL_DIRS") or scratch or tempfile.gettempdir()
+    folders = chosen.split(",")
+    many = len(folders) > 1
+    places = {"Spark's scratch folder" + (f" {p}" if many else ""): p for p in folders}
     if (storage := Storage(warehouse)).is_local:
         places["the warehouse"] = storage.root
     free = {name: shutil.disk_usage(_existing(Path(p))).free for name, p in places.items()}

@@ -16,7 +16,7 @@ class Advice(NamedTuple):
 CHECKS = {
     "components": Advice(
         "Are all positions linked by comparisons?",
-        "Every position can be compared with position 1.",
+        "Every position that has a value can be compared with position 1.",
         "Add a swap bucket between the groups of positions named here (`ulr plan-swaps` sizes it). "
         "Until then, lists end before the first position that is not linked.",
     ),

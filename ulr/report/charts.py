@@ -73,7 +73,8 @@ def curves_chart(
     places = sorted({v for c in curves for v in c.x})
     x = frame.x(places[0], max(places[-1], places[0] + 1))
     y = frame.y(low, high, log=log)
-    ticks = [t for t in x.ticks(5 if frame.narrow else 10) if t == int(t) and t >= places[0]]
+    wanted = 5 if frame.narrow and x.high - x.low > 12 else 10  # a dozen positions have room
+    ticks = [t for t in x.ticks(wanted) if t == int(t) and t >= places[0]]
     parts = [axes(frame, x, y, x_name=x_name, y_name=y_name, x_ticks=ticks)]
     if mark:
         late = x(mark[0]) > (x.start + x.end) / 2

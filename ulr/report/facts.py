@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 Row = dict[str, Any]
+T = TypeVar("T")
 NIGHT, RERUN, COMPARE = "night", "rerun", "compare"
 
 
@@ -18,7 +19,7 @@ class Facts:
     """One run. A part that is not there is empty, and `missing` may say why, by the part's name.
 
     kind           night | rerun | compare
-    window         the dates that it learned from;  judged  those that it was judged by
+    window         the dates that it is about;  judged  those of them that it was judged by
     methods        what was trained, the one to look at first before the others
     metric         the one that decides
     stages         of a night: stage, status, seconds, words
@@ -27,6 +28,7 @@ class Facts:
     curve, joint, diagnostics   rows of the propensity tables;  truth  rows of the simulator's
     weights        by method: position, name, value
     trainings      by method: trees, validation by round, t_plus, t_minus, failures
+    variants       by model: the settings in which it is not like the first, beside its method
     days           by date: what was counted;  quarantine  some rows of every reason
     """
 
@@ -49,6 +51,7 @@ class Facts:
     quarantine: list[Row] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict)
     changed: list[str] = field(default_factory=list)
+    variants: dict[str, dict[str, str]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
@@ -78,6 +81,14 @@ def part(facts: Facts, name: str, what: str) -> Any:
     if not found:
         raise Missing(facts.missing.get(name) or f"This run has no {what}.")
     return found
+
+
+def by_method(facts: Facts, found: Mapping[str, T]) -> dict[str, T]:
+    """In the order of the methods, the one to look at first before the others.
+
+    A part that is kept by method comes back in the order of its keys.
+    """
+    return {name: found[name] for name in (*facts.methods, *found) if name in found}
 
 
 def segments_of(rows: list[Row]) -> list[str | None]:

@@ -6,8 +6,9 @@ import re
 from html import escape
 from typing import NamedTuple
 
-SHORT = 24  # characters of a cell that stay on one line
-_VOID = ("meta", "link")
+SHORT, LONG = 24, 40  # characters of a cell that stay on one line; of code that needs room to wrap
+_VOID = ("meta", "link", "wbr")
+_TAG = re.compile("<[^>]*>")
 # Control characters, and those that turn the reading direction of what follows.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -64,6 +65,12 @@ def prose(words: str) -> Html:
     return join(*(node("code", w) if n % 2 else w for n, w in enumerate(words.split("`"))))
 
 
+def breakable(words: str) -> Html:
+    """Code that may go on in the next line after a dot or a slash, and is copied as it was."""
+    pieces = re.split(r"(?<=[./])(?=[^./])", words)
+    return node("code", *[c for piece in pieces for c in (node("wbr"), piece)][1:])
+
+
 def table(headings: list[str], rows: list[list[Cell]], caption: str) -> Html:
     """A table that scrolls inside its own box and sorts on a click on its headings."""
     right = [any(isinstance(row[n], Number) for row in rows) for n in range(len(headings))]
@@ -83,8 +90,10 @@ def _cell(cell: Cell, right: bool) -> Html:
     side = "n" if right else None
     if isinstance(cell, Number):
         return node("td", cell.text, class_=side, data_v=None if cell.value is None else cell.value)
-    short = not isinstance(cell, Html) and len(cell or "") <= SHORT
-    return node("td", cell, class_=side or ("short" if short else None))
+    if isinstance(cell, Html):  # names and values of settings stay narrow: a phone shows both
+        wide = len(_TAG.sub("", cell)) > LONG
+        return node("td", cell, class_=side or ("long" if wide else None))
+    return node("td", cell, class_=side or ("short" if len(cell or "") <= SHORT else "long"))
 
 
 def left_out(number: int, what: str, where: str) -> Html | None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from ulr.evaluation.counterfactual import is_lower_better as lower_is_better
 from ulr.report.facts import Facts, Row
+from ulr.report.numbers import known
 
+# In the order of the tables; "_at_K", which settings choose, is left out of the names.
 NAMES = {
     "snips_dcg": "SNIPS DCG",
     "snips_arp": "SNIPS average rank",
-    "snips_precision_at_1": "SNIPS precision@1",
-    "snips_precision_at_3": "SNIPS precision@3",
-    "snips_precision_at_5": "SNIPS precision@5",
+    "snips_precision": "SNIPS precision",
     "ips_dcg": "IPS DCG",
     "ips_arp": "IPS average rank",
+    "ips_precision": "IPS precision",
     "pair_loss": "pairwise loss",
-    "ndcg_at_1": "NDCG@1",
-    "ndcg_at_3": "NDCG@3",
-    "ndcg_at_5": "NDCG@5",
-    "ndcg_at_10": "NDCG@10",
+    "ndcg": "NDCG",
     "map": "MAP",
     "arp": "average rank (labels)",
     "err": "ERR",
@@ -28,7 +26,8 @@ SUBJECTS = {LOGGING: "as shown", CHAMPION: "champion"}
 
 def metric_name(name: str) -> str:
     """A metric as people call it."""
-    return NAMES.get(name, name)
+    family, at, cut = name.partition("_at_")
+    return f"{NAMES[family]}{at and '@'}{cut}" if family in NAMES else name
 
 
 def direction(name: str) -> str:
@@ -42,12 +41,16 @@ def subject_name(subject: str) -> str:
 
 
 def values(facts: Facts, subject: str, against: str | None = None) -> dict[str, Row]:
-    """Rows over all positions by metric, of a ranking or of its lead over another."""
+    """Rows over all positions by metric, of a ranking or of its lead over another.
+
+    A number that the data did not give, such as a mean over no clicks, is left out.
+    """
     return {
         row["name"]: row
         for row in facts.metrics
         if row["subject"] == subject and row["against"] == against and row["position"] is None
-    }
+        and known(row["value"])
+    }  # fmt: skip
 
 
 def judges(facts: Facts) -> str:
@@ -56,6 +59,12 @@ def judges(facts: Facts) -> str:
         "time": "queries of days that no model was trained on",
         "none": "queries, also of those that the models were trained on",
     }.get(facts.settings.get("evaluate.holdout", ""), "queries that no model was trained on")
+
+
+def learned_from(facts: Facts) -> list[str]:
+    """The dates of the window that models were trained on: not the one that was kept to judge."""
+    by_time = facts.settings.get("evaluate.holdout") == "time"
+    return facts.window[:-1] if by_time and len(facts.window) > 1 else facts.window
 
 
 def lead(facts: Facts, ours: str, rival: str, metric: str) -> Row | None:
@@ -77,8 +86,30 @@ def subjects(facts: Facts) -> list[str]:
     return [name for name in ordered if name in there] + sorted(there - set(ordered))
 
 
+def best_method(facts: Facts) -> str | None:
+    """The method that leads; golden labels are the upper end and take no part."""
+    sign = 1 if lower_is_better(facts.metric) else -1
+    found = [(sign * values(facts, name)[facts.metric]["value"], name)
+             for name in subjects(facts)
+             if name not in (LABELS, LOGGING) and facts.metric in values(facts, name)]  # fmt: skip
+    return min(found)[1] if found else None
+
+
+def gap_closed(facts: Facts, method: str, metric: str) -> float | None:
+    """The method's share of the way from naive to golden labels; None where labels do not lead."""
+    rows = [values(facts, name).get(metric) for name in (NAIVE, LABELS, method)]
+    if not all(rows):
+        return None
+    low, high, own = (row["value"] * (-1 if lower_is_better(metric) else 1) for row in rows)
+    return (own - low) / (high - low) if high > low else None
+
+
 def metrics_there(facts: Facts, subject: str) -> list[str]:
     """The metric that decides, then the known ones in their order, then any other."""
-    there = values(facts, subject)
-    ordered = [facts.metric, *NAMES]
-    return list(dict.fromkeys(n for n in (*ordered, *sorted(there)) if n in there))
+    order = {name: n for n, name in enumerate(NAMES)}
+
+    def place(name: str) -> tuple[bool, int, int, str]:
+        family, _, cut = name.partition("_at_")
+        return name != facts.metric, order.get(family, len(order)), int(cut or 0), name
+
+    return sorted(values(facts, subject), key=place)

@@ -48,9 +48,16 @@ def significant(value: float | None, digits: int = 3) -> Number:
 
 
 def interval(
-    lower: float | None, upper: float | None, digits: int = 4, sign: bool = False
+    lower: float | None,
+    upper: float | None,
+    digits: int = 4,
+    sign: bool = False,
+    *,
+    of: float | None = 0.0,
 ) -> Number:
-    """[lower, upper], sorted by its lower end."""
+    """[lower, upper], sorted by its lower end. of: the value; one not known has no interval."""
+    if not known(of):
+        return Number(None, DASH)
     if not known(lower) or not known(upper):
         return Number(None, "unbounded")
     shown = [(signed if sign else fixed)(v, digits).text for v in (lower, upper)]
@@ -68,6 +75,11 @@ def p_words(value: float | None) -> str:
     """The same as part of a sentence."""
     shown = p_value(value).text
     return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
+
+
+def days(number: int) -> str:
+    """1 day, 2 days."""
+    return f"{number} {'day' if number == 1 else 'days'}"
 
 
 def seconds(value: float) -> Number:

@@ -1,5 +1,5 @@
 "use strict";
-// Tables sort by a click on a heading, or by Enter on it: numbers by their value, unknown ones last.
+// Tables sort by a click on a heading, or by a key on it: numbers by their value, unknown ones last.
 for (const table of document.querySelectorAll("table")) {
   const body = table.tBodies[0];
   const headings = [...table.tHead.rows[0].cells];
@@ -25,7 +25,9 @@ for (const table of document.querySelectorAll("table")) {
     heading.tabIndex = 0;
     heading.addEventListener("click", () => sort(heading, n));
     heading.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") sort(heading, n);
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault(); // or the space bar scrolls the page
+      sort(heading, n);
     });
   });
 }

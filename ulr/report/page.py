@@ -9,6 +9,8 @@ from importlib.resources import files
 
 from ulr.report.facts import COMPARE, NIGHT, RERUN, Facts, Missing, report_name
 from ulr.report.html import Html, node, paragraph, prose
+from ulr.report.measures import learned_from
+from ulr.report.numbers import days
 from ulr.report.sections import (
     browsing,
     contest,
@@ -59,14 +61,14 @@ def page(facts: Facts) -> str:
 
 
 def _eyebrow(facts: Facts, title: str) -> str:
-    days = len(facts.window)
-    span = ""
-    if days and facts.kind == COMPARE:
-        span = f" · {days} {'day' if days == 1 else 'days'}"
-    elif days:
-        span = f" · learned from {days} {'day' if days == 1 else 'days'}, {facts.window[0]}"
-        span += f" to {facts.window[-1]}" if days > 1 else ""
-    return f"{title}{span}"
+    learned = learned_from(facts)
+    if not learned:
+        return title
+    what = "learned from" if facts.trainings else "a window of"
+    told = f"{title} · {what} {days(len(learned))}"
+    if facts.kind == COMPARE and learned == facts.window:  # the title has its dates
+        return told
+    return f"{told}, {learned[0]}" + (f" to {learned[-1]}" if len(learned) > 1 else "")
 
 
 def _section(facts: Facts, number: int, key: str, name: str, body: Callable[[Facts], Html]) -> Html:

@@ -21,7 +21,7 @@ MEANING = {
 def render(facts: Facts) -> Html:
     """A map of all pairs for every segment, and how the models of browsing fared."""
     rows = part(facts, "joint", "table of pairs")
-    parts = [paragraph(_intro(rows))]
+    parts = [paragraph(_intro(facts, rows))]
     segments = segments_of(rows)
     for segment in segments[:DRAWN]:
         own = [r for r in rows if r["segment"] == segment and r["l"] <= DEEP]
@@ -35,16 +35,32 @@ def render(facts: Facts) -> Html:
     return join(*parts, node("h3", "Browsing models compared"), _models(facts, rows))
 
 
-def _intro(rows: list[Row]) -> str:
+def _intro(facts: Facts, rows: list[Row]) -> str:
     counted = Counter(r["source"] for r in rows)
     models = sorted({r["browsing"] for r in rows})
     told = [f"{n:,} {source}" for source, n in counted.items()]
     said = "psi(k, l) is the chance that positions k and l are both looked at. "
     said += f"Of {len(rows):,} pairs: {', '.join(told)}."
     if counted["filled"]:
-        said += (" Filled pairs had too few co-clicks to be measured and take their value from the "
-                 f"browsing model that the co-clicks prefer ({', '.join(models)}).")  # fmt: skip
+        few = "" if facts.settings.get("propensities.joint") == "none" else (
+            "had too few co-clicks to be measured and ")  # fmt: skip
+        said += (
+            f" Filled pairs {few}take their value from the browsing model {_chosen(facts, rows)}"
+        )
+        said += f" ({', '.join(models)})."
     return said
+
+
+def _is_named(facts: Facts, rows: list[Row]) -> bool:
+    """Whether the settings chose the model; one that could not be fitted was replaced."""
+    return facts.settings.get("propensities.browsing") == rows[0]["browsing"]
+
+
+def _chosen(facts: Facts, rows: list[Row]) -> str:
+    """By whom the model was chosen."""
+    if _is_named(facts, rows):
+        return "that `propensities.browsing` names"
+    return "that the co-clicks prefer" if _fits(facts) else "that is the default"
 
 
 def true_psi(facts: Facts, segment: str | None) -> dict[tuple[int, int], float]:
@@ -71,7 +87,9 @@ def _map(facts: Facts, own: list[Row], segment: str | None) -> Html:
     draw = twice(lambda width: pairs_map(min(width, 620), size, cells, alternative=alternative))
     caption = "Row k, column l. Above the diagonal psi as estimated, on it theta"
     caption += ", below it the simulator's truth (grey)." if truth else "."
-    caption += " Outlined cells were measured; the others are filled from the model."
+    caption += " Outlined cells were measured" if sources["measured"] else " No pair was measured"
+    others = "the others" if sources["measured"] else "all"
+    caption += f"; {others} are filled from the model." if sources["filled"] else "."
     caption += " × was refused." if sources["refused"] else ""
     return figure(draw, caption, _table(own, truth, name))
 
@@ -80,23 +98,30 @@ def _table(own: list[Row], truth: dict[tuple[int, int], float], name: str) -> Ht
     headings = ["k", "l", "psi", "95% interval", "co-clicks behind it", "source",
                 *(["truth"] if truth else []), "note"]  # fmt: skip
     rows: list[list[Cell]] = [
-        [count(r["k"]), count(r["l"]), fixed(r["psi"]), interval(r["lower"], r["upper"]),
-         count(r["support"]), r["source"],
+        [count(r["k"]), count(r["l"]), fixed(r["psi"]),
+         interval(r["lower"], r["upper"], of=r["psi"]), count(r["support"]), r["source"],
          *([fixed(truth.get((r["k"], r["l"])))] if truth else []), r["note"]]
         for r in own
     ]  # fmt: skip
     return table(headings, rows, f"psi, {name}")
 
 
+def _fits(facts: Facts) -> list[Row]:
+    """How the models of browsing did on the co-clicks."""
+    return [r for r in facts.diagnostics if r["check"] == "browsing" and known(r["value"])]
+
+
 def _models(facts: Facts, joint: list[Row]) -> Html:
     """BIC of every model on the co-clicks of all traffic, as the distance from the best."""
-    fits = [r for r in facts.diagnostics if r["check"] == "browsing" and known(r["value"])]
+    fits = _fits(facts)
     whole = sorted((r for r in fits if r["segment"] is None), key=lambda r: r["value"])
-    if not whole:
+    named = _is_named(facts, joint)
+    if named or not whole:
         chosen = joint[0]["browsing"]
+        why = ("`propensities.browsing` names one" if named
+               else "the log has no co-clicks in swap experiments to do it by")  # fmt: skip
         return paragraph(
-            "No models were compared: the log has no co-clicks in swap experiments to do it by. "
-            f"{chosen} was used: {MEANING.get(chosen, '')}."
+            f"No models were compared: {why}. {chosen} was used: {MEANING.get(chosen, '')}."
         )
     best = whole[0]["value"]
     behind = {r["subject"]: r["value"] - best for r in whole}

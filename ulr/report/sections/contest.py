@@ -17,7 +17,7 @@ from ulr.report.measures import (
     subjects,
     values,
 )
-from ulr.report.numbers import fixed, interval, known, p_value, signed
+from ulr.report.numbers import count, fixed, interval, known, p_value, signed
 from ulr.report.svg import twice
 
 DRAWN = ("snips_dcg", "snips_arp", "snips_precision_at_1", "snips_precision_at_3", "ips_dcg",
@@ -33,13 +33,14 @@ def render(facts: Facts) -> Html:
     leads, theirs = values(facts, ours, rival), values(facts, rival)
     if not leads:
         raise Missing(f"{ours} was judged alone: no lead over {subject_name(rival)} is stored.")
-    who = "the champion"
-    if rival != CHAMPION:
-        who = "the ranking that was shown, for there was no champion yet"
+    who = "the champion" if rival == CHAMPION else f"the ranking that was shown{_why_not(facts)}"
     drawn = [_lead(facts, m, leads[m], theirs[m]) for m in metrics_there(facts, ours)
              if m in leads and m in theirs and (m in DRAWN or m == facts.metric)]  # fmt: skip
     spans = [one for one in drawn if one is not None]
-    queries = max(row["queries"] or 0 for row in leads.values())
+    if not spans:
+        raise Missing(f"No lead over {subject_name(rival)} can be told: its own value is not known "
+                      "for any metric; the queries that judge had no clicks.")  # fmt: skip
+    queries = (leads.get(facts.metric) or next(iter(leads.values())))["queries"] or 0
     intro = paragraph(
         f"{ours} against {who}, judged by {queries:,} {judges(facts)}"
         + (f", shown {_dates(facts.judged)}" if facts.judged else "")
@@ -56,6 +57,16 @@ def render(facts: Facts) -> Html:
     caption = ("Lead over the rival in per cent of its value, turned so that right is better. An "
                "interval that crosses the line at 0 leaves the difference open.")  # fmt: skip
     return join(intro, figure(draw, caption, _duel_table(facts, ours, rival, there)))
+
+
+def _why_not(facts: Facts) -> str:
+    """Why the rival is not the champion."""
+    if facts.verdict is None:
+        return ", for the night did not come as far as the champion"
+    if facts.verdict["outcome"] == "champion":
+        return ", for it is the champion itself"
+    return ", for " + ("the champion could not rank these pages" if facts.verdict["champion"]
+                       else "there was no champion yet")  # fmt: skip
 
 
 def _dates(judged: str) -> str:
@@ -78,7 +89,7 @@ def _lead(facts: Facts, metric: str, row: Row, rival: Row) -> Span | None:
 def _duel_table(facts: Facts, ours: str, rival: str, there: list[str]) -> Html:
     others = [rival, *(name for name in there if name not in (ours, rival))]
     headings = ["metric", ours, *(subject_name(o) for o in others), "lead", "95% interval", "p",
-                "better"]  # fmt: skip
+                "better", "queries"]  # fmt: skip
     leads = values(facts, ours, rival)
     rows: list[list[Cell]] = []
     for metric in metrics_there(facts, ours):
@@ -90,5 +101,5 @@ def _duel_table(facts: Facts, ours: str, rival: str, there: list[str]) -> Html:
         ]
         rows.append([metric_name(metric), *cells, signed(lead["value"]),
                      interval(lead["lower"], lead["upper"], sign=True), p_value(lead["p_value"]),
-                     direction(metric).split()[0]])  # fmt: skip
+                     direction(metric).split()[0], count(lead["queries"])])  # fmt: skip
     return table(headings, rows, f"{ours} and its rivals; lead over {subject_name(rival)}")

@@ -6,11 +6,12 @@ from collections import Counter
 
 from ulr.contract import REASONS
 from ulr.report.charts import bars_chart
-from ulr.report.facts import Facts, Row, part
+from ulr.report.facts import Facts, Row, by_method, part
 from ulr.report.html import Cell, Html, figure, join, node, paragraph, table
 from ulr.report.numbers import count, share
 from ulr.report.svg import twice
 
+DRAWN = 31  # days in the figure
 LEFT_OUT = {
     "duplicates": "repeated sessions, dropped",
     "duplicate_rows": "repeated rows, dropped",
@@ -25,7 +26,7 @@ def render(facts: Facts) -> Html:
     for day in days:
         total.update({k: v for k, v in day.items() if k != "date"})
     bad = sum(n for name, n in total.items() if name.startswith("bad:"))
-    trained = next(iter(facts.trainings.values()), {})
+    trained = next(iter(by_method(facts, facts.trainings).values()), {})
     figures = {
         "window": _window(days),
         "pages": count(total["pages"]).text,
@@ -45,13 +46,13 @@ def render(facts: Facts) -> Html:
     )
 
 
-def _window(days: list[Row]) -> str:
-    first, last = days[0]["date"], days[-1]["date"]
-    return first if first == last else f"{first} to {last}"
+def _window(days: list[Row]) -> Html:
+    first, last = (node("span", day["date"], class_="whole") for day in (days[0], days[-1]))
+    return first if first == last else join(first, " to ", last)
 
 
 def _days_figure(days: list[Row]) -> Html:
-    shown = days[-31:]
+    shown = days[-DRAWN:]
     bars = [(d["date"], d.get("pages", 0), count(d.get("pages")).text, False) for d in shown]
     alternative = "Pages by day: " + "; ".join(f"{name} {text}" for name, _, text, _ in bars)
     draw = twice(lambda width: bars_chart(width, bars, alternative=alternative))
@@ -70,7 +71,10 @@ def _days_figure(days: list[Row]) -> Html:
         "cut",
         "set aside",
     ]
-    return figure(draw, "Pages of the window, day by day.", table(headings, rows, "Days"))
+    caption = "Pages of the window, day by day."
+    if len(days) > DRAWN:
+        caption += f" The last {DRAWN} of {len(days)} days are drawn; the table has all."
+    return figure(draw, caption, table(headings, rows, "Days"))
 
 
 def _bad(day: Row) -> int:

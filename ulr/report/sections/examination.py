@@ -5,30 +5,35 @@ from __future__ import annotations
 from ulr.report.charts import Curve, curves_chart
 from ulr.report.facts import Facts, Row, part, segment_name, segments_of
 from ulr.report.html import Cell, Html, figure, join, left_out, node, paragraph, table
-from ulr.report.numbers import count, fixed, interval, known
+from ulr.report.numbers import count, days, fixed, interval, known
 from ulr.report.svg import twice
 
 DRAWN = 6  # figures, all traffic among them
+GIVEN = "given"
 
 
 def render(facts: Facts) -> Html:
     """A curve for all traffic, and one for every segment with all traffic behind it."""
     rows = part(facts, "curve", "propensity curve")
-    estimator = rows[0]["estimator"]
-    refused = [r for r in rows if r["source"] == "refused"]
-    intro = paragraph(
-        "How likely is a document at each position to be looked at, compared with position 1? "
-        f"Estimated by {estimator} from {len(facts.window)} "
-        f"{'day' if len(facts.window) == 1 else 'days'} of clicks; "
-        + (f"{len(refused)} of {len(rows)} values were refused, the table says why."
-           if refused else "every position has a value.")
-    )  # fmt: skip
     figures, segments = [], segments_of(rows)
     for segment in segments[:DRAWN]:
         heading = node("h3", f"Segment {segment}") if segment is not None else None
         figures += [heading, _figure(facts, rows, segment)]
     more = left_out(len(segments) - DRAWN, "segments are", "the table `propensities`")
-    return join(intro, *figures, more)
+    return join(paragraph(_intro(facts, rows)), *figures, more)
+
+
+def _intro(facts: Facts, rows: list[Row]) -> str:
+    said = "How likely is a document at each position to be looked at, compared with position 1? "
+    if any(name.startswith("propensities.") for own in facts.variants.values() for name in own):
+        said += f"This is what {facts.methods[0]} was trained with; some variants have their own. "
+    if rows[0]["source"] == GIVEN:
+        return said + "The values were given in the settings (`propensities.given`), not estimated."
+    refused = sum(r["source"] == "refused" for r in rows)
+    said += f"Estimated by `{rows[0]['estimator']}` from {days(len(facts.window))} of clicks; "
+    if refused:
+        return said + f"{refused} of {len(rows)} values had to be refused, the table says why."
+    return said + "every position has a value."
 
 
 def true_theta(facts: Facts, segment: str | None) -> dict[int, float]:
@@ -56,25 +61,36 @@ def _figure(facts: Facts, rows: list[Row], segment: str | None) -> Html:
     draw = twice(lambda width: curves_chart(
         width, curves, x_name="position", y_name="theta, relative to position 1 (log scale)",
         alternative=alternative, log=True))  # fmt: skip
-    caption = f"theta of {name} with its 95% band."
+    given = own[0]["source"] == GIVEN
+    caption = (
+        f"theta of {name}" + (" as given." if given else " with its 95% band.") + _borrowed(own)
+    )
     if truth:
-        caption += " " + _covered(own, truth)
+        caption += " Crosses are the simulator's truth" + ("." if given else _covered(own, truth))
     return figure(draw, caption, _table(own, truth, name))
+
+
+def _borrowed(own: list[Row]) -> str:
+    """Which points are not this segment's own."""
+    pooled = [str(r["position"]) for r in own if r["source"] == "pooled"]
+    if not pooled:
+        return ""
+    return f" Too few clicks of its own, so all traffic's value: position {', '.join(pooled)}."
 
 
 def _covered(own: list[Row], truth: dict[int, float]) -> str:
     inside = [r["lower"] <= truth[r["position"]] <= r["upper"] for r in own
               if r["position"] in truth and r["position"] > 1
               and known(r["lower"]) and known(r["upper"])]  # fmt: skip
-    return (f"Crosses are the simulator's truth: {sum(inside)} of {len(inside)} lie inside the "
-            "band (position 1 is 1 by definition).")  # fmt: skip
+    return (f": {sum(inside)} of {len(inside)} lie inside the band (position 1 is 1 by "
+            "definition).")  # fmt: skip
 
 
 def _table(own: list[Row], truth: dict[int, float], name: str) -> Html:
     headings = ["position", "theta", "95% interval", "standard error", "clicks behind it", "source",
                 *(["truth"] if truth else []), "note"]  # fmt: skip
     rows: list[list[Cell]] = [
-        [count(r["position"]), fixed(r["theta"]), interval(r["lower"], r["upper"]),
+        [count(r["position"]), fixed(r["theta"]), interval(r["lower"], r["upper"], of=r["theta"]),
          fixed(r["standard_error"]), count(r["support"]), r["source"],
          *([fixed(truth.get(r["position"]))] if truth else []), r["note"]]
         for r in own

@@ -9,7 +9,9 @@ from ulr.report.measures import (
     LABELS,
     LOGGING,
     NAIVE,
+    best_method,
     direction,
+    gap_closed,
     judges,
     lower_is_better,
     metric_name,
@@ -19,7 +21,6 @@ from ulr.report.measures import (
     values,
 )
 from ulr.report.numbers import DASH, fixed, interval, known, p_value, share, signed
-from ulr.report.sections.verdict import best_method, gap_closed
 from ulr.report.svg import twice
 
 
@@ -53,7 +54,11 @@ def render(facts: Facts) -> Html:
     caption = "Best at the top. " + _ends(names)
     leads = _leads_table(facts, names)
     more = folded("Methods against each other, query by query", leads) if leads else None
-    return join(intro, figure(draw, caption, _field_table(facts, names)), more)
+    unknown = [n for n in subjects(facts) if n not in names]
+    if unknown:
+        told = ", ".join(map(subject_name, unknown))
+        caption += f" Not drawn, because {metric_name(metric)} is not known of them: {told}."
+    return join(intro, figure(draw, caption, _field_table(facts, [*names, *unknown])), more)
 
 
 def _ends(names: list[str]) -> str:

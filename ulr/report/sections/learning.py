@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from ulr.report.charts import Curve, curves_chart
-from ulr.report.facts import Facts, Row, part
+from ulr.report.facts import Facts, Row, by_method, part
 from ulr.report.html import Cell, Html, figure, join, left_out, node, paragraph, table
+from ulr.report.measures import metric_name
 from ulr.report.numbers import count, fixed, significant
 from ulr.report.svg import twice
 
 POINTS, ROWS = 240, 60  # of a curve, and of the table behind it; more cannot be told apart
 DRAWN = 12  # methods
-NAMES = {"pair_loss": "pairwise loss on queries kept aside"}
 
 
 def render(facts: Facts) -> Html:
     """A curve per method; each has its own scale, for each method's loss has its own weights."""
-    found = part(facts, "trainings", "training")
+    found = by_method(facts, part(facts, "trainings", "training"))
     several = len(found) > 1
     parts = [_method(name, record, several) for name, record in list(found.items())[:DRAWN]]
     parts.append(left_out(len(found) - DRAWN, "trainings are", "the folders of `models`"))
@@ -32,7 +32,7 @@ def _method(name: str, record: Row, named: bool) -> Html:
     if record.get("rows"):
         rows, pairs, queries = (count(record[n]).text for n in ("rows", "pairs", "queries"))
         told.append(f"on {rows} documents and {pairs} pairs of {queries} queries")
-    parts = [heading, paragraph(f"{name}: {' '.join(told)}.")]
+    parts = [heading, paragraph(("" if named else f"{name}: ") + f"{' '.join(told)}.")]
     parts += [paragraph(f"Attempt {n} failed and was taken up again from its checkpoint: {why}")
               for n, why in enumerate(record.get("failures") or [], 1)]  # fmt: skip
     for metric, history in (record.get("validation") or {}).items():
@@ -55,8 +55,8 @@ def _history(name: str, metric: str, history: list[float], best: int | None) -> 
     alternative = (f"{metric} of {name} by training round, from {ends[0]} to {ends[1]} over "
                    f"{len(history)} rounds; {best} trees kept")  # fmt: skip
     draw = twice(lambda width: curves_chart(
-        width, [curve], x_name="round", y_name=NAMES.get(metric, metric), alternative=alternative,
-        height=240, mark=mark))  # fmt: skip
+        width, [curve], x_name="round", y_name=f"{metric_name(metric)} on queries kept aside",
+        alternative=alternative, height=240, mark=mark))  # fmt: skip
     rows: list[list[Cell]] = [[count(n + 1), significant(history[n], 6)] for n in listed]
     caption = "Validation after every round; trees after the best round are not in the model."
     if len(listed) < len(history):

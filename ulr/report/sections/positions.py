@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ulr.report.charts import Curve, curves_chart
-from ulr.report.facts import Facts, Missing, Row, part
+from ulr.report.facts import NIGHT, Facts, Missing, Row, part
 from ulr.report.html import Cell, Html, figure, join, paragraph, table
-from ulr.report.measures import CHAMPION, LOGGING, subject_name, subjects
-from ulr.report.numbers import count, fixed
+from ulr.report.measures import CHAMPION, LOGGING, best_method, subject_name, subjects
+from ulr.report.numbers import count, fixed, known
 from ulr.report.svg import twice
 
 METRIC = "position_after"
@@ -18,9 +18,11 @@ def render(facts: Facts) -> Html:
     part(facts, "metrics", "evaluation")
     found: dict[str, dict[int, Row]] = {}
     for row in facts.metrics:
-        if row["name"] == METRIC and row["against"] is None:
+        if row["name"] == METRIC and row["against"] is None and known(row["value"]):
             found.setdefault(row["subject"], {})[row["position"]] = row
-    models = [name for name in subjects(facts) if name in found and name != LOGGING]
+    best = None if facts.kind == NIGHT else best_method(facts)
+    ordered = dict.fromkeys(name for name in (best, *subjects(facts)) if name != LOGGING)
+    models = [name for name in ordered if name in found]
     if not models:
         raise Missing("No average positions are stored: they come from `ulr evaluate` on clicks.")
     positions = sorted({k for name in models for k in found[name]})
@@ -46,6 +48,8 @@ def render(facts: Facts) -> Html:
         "what was shown below."
     )
     caption = "Average over pages; the dotted line is the ranking as it was shown."
+    if len(models) > DRAWN:
+        caption += f" {DRAWN} of {len(models)} models are drawn; the table has all."
     if CHAMPION in models:
         caption += " Between model and champion, the flatter curve moves more."
     return join(intro, figure(draw, caption, _table(found, models, positions)))

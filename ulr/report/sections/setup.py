@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ulr.report.facts import Facts, part
-from ulr.report.html import Cell, Html, folded, join, node, paragraph, table
+from ulr.report.facts import Facts, by_method, part
+from ulr.report.html import Cell, Html, breakable, folded, join, paragraph, table
 
 
 def render(facts: Facts) -> Html:
@@ -19,6 +19,7 @@ def render(facts: Facts) -> Html:
     versions = _rows(facts.versions)
     return join(
         told,
+        _variants(facts) if facts.variants else None,
         folded(
             f"All {len(settings)} settings",
             table(["setting", "value"], _rows(settings), "Settings"),
@@ -27,5 +28,15 @@ def render(facts: Facts) -> Html:
     )
 
 
+def _variants(facts: Facts) -> Html:
+    """What the names of models stand for."""
+    rows: list[list[Cell]] = [
+        [model, *cells]
+        for model, changed in by_method(facts, facts.variants).items()
+        for cells in _rows(changed)
+    ]
+    return table(["model", "setting", "value"], rows, "Where a model has settings of its own")
+
+
 def _rows(found: dict[str, str]) -> list[list[Cell]]:
-    return [[node("code", name), node("code", value)] for name, value in found.items()]
+    return [[breakable(name), breakable(value)] for name, value in found.items()]

@@ -7,7 +7,8 @@ from ulr.report.html import Html, folded, join, node, prose, table
 from ulr.report.measures import (
     LABELS,
     LOGGING,
-    NAIVE,
+    best_method,
+    gap_closed,
     lead,
     lower_is_better,
     metric_name,
@@ -62,24 +63,6 @@ def _night_reasons(facts: Facts) -> list[Reason]:
         bad = set(facts.verdict["against"])
         found += [(AGAINST if r in bad else FOR, r) for r in facts.verdict["reasons"]]
     return found
-
-
-def best_method(facts: Facts) -> str | None:
-    """The method that leads; golden labels are the upper end and take no part."""
-    sign = 1 if lower_is_better(facts.metric) else -1
-    found = [(sign * values(facts, name)[facts.metric]["value"], name)
-             for name in subjects(facts)
-             if name not in (LABELS, LOGGING) and facts.metric in values(facts, name)]  # fmt: skip
-    return min(found)[1] if found else None
-
-
-def gap_closed(facts: Facts, method: str, metric: str) -> float | None:
-    """The method's share of the way from naive to golden labels; None where labels do not lead."""
-    rows = [values(facts, name).get(metric) for name in (NAIVE, LABELS, method)]
-    if not all(rows):
-        return None
-    low, high, own = (row["value"] * (-1 if lower_is_better(metric) else 1) for row in rows)
-    return (own - low) / (high - low) if high > low else None
 
 
 def _comparison_sentence(facts: Facts) -> str:

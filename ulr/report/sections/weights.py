@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ulr.report.charts import bars_chart
-from ulr.report.facts import NIGHT, Facts, Missing, Row, part
+from ulr.report.facts import NIGHT, Facts, Missing, Row, by_method, part
 from ulr.report.html import Cell, Html, figure, join, paragraph, table
+from ulr.report.measures import best_method
 from ulr.report.numbers import count, share, significant
 from ulr.report.svg import twice
 
@@ -18,8 +19,8 @@ DRAWN = 20  # positions in the figure; the table has them all
 
 def render(facts: Facts) -> Html:
     """What the weighted pairs are worth: of a night by position, of a comparison by method."""
-    found = {name: _by_position(rows)
-             for name, rows in part(facts, "weights", "weight health").items()}  # fmt: skip
+    kept = by_method(facts, part(facts, "weights", "weight health"))
+    found = {name: _by_position(rows) for name, rows in kept.items()}
     weighted = {name: rows for name, rows in found.items() if rows.get(None, {}).get(WEIGHT)}
     if not weighted:
         raise Missing("These pairs carry no weights from clicks.")
@@ -28,11 +29,13 @@ def render(facts: Facts) -> Html:
         "large weights are worth less than many small ones. The effective sample size says how "
         "many equal pairs would be as precise."
     )
-    first, whole = next(iter(weighted)), next(iter(weighted.values()))[None]
-    told = paragraph(_words(facts, first, whole))
+    best = None if facts.kind == NIGHT else best_method(facts)
+    first = best if best in weighted else next(iter(weighted))
+    told = paragraph(_words(facts, first, weighted[first][None]))
     by = "the position of the preferred document" if facts.kind == NIGHT else "method"
     bars = _position_bars(weighted[first]) if facts.kind == NIGHT else _method_bars(weighted)
-    return join(intro, told, _figure(bars, by, _table(weighted)))
+    deep = max((k for k in weighted[first] if k), default=0) if facts.kind == NIGHT else 0
+    return join(intro, told, _figure(bars, by, deep, _table(weighted)))
 
 
 def _by_position(rows: list[Row]) -> dict[int | None, dict[str, float]]:
@@ -54,11 +57,14 @@ def _bar(name: str, values: dict[str, float]) -> Bar:
     return name, values.get(SIZE, 0.0), count(values.get(SIZE)).text, False
 
 
-def _figure(bars: list[Bar], by: str, numbers: Html) -> Html:
+def _figure(bars: list[Bar], by: str, deep: int, numbers: Html) -> Html:
     said = "; ".join(f"{name} {shown}" for name, _, shown, _ in bars)
     alternative = f"Effective sample size by {by}: {said}"
     draw = twice(lambda width: bars_chart(width, bars, alternative=alternative))
-    return figure(draw, f"Effective sample size by {by}.", numbers)
+    caption = f"Effective sample size by {by}."
+    if deep > DRAWN:
+        caption += f" The table has all {deep} positions."
+    return figure(draw, caption, numbers)
 
 
 def _words(facts: Facts, name: str, whole: dict[str, float]) -> str:
