@@ -52,12 +52,19 @@ def find_suspects(source: PageSource, partitions: int, limit: int) -> Suspects:
     send = partial(_send_hashes, read=source.read_ids, partitions=partitions)
     parcels = source.frame.mapInArrow(send, PARCEL)
     parcels = parcels.repartitionById(partitions, F.col("part"))
-    keep = partial(_keep_repeated, limit=limit)
+    most = held_by_one(limit, partitions)
+    keep = partial(_keep_repeated, limit=most)
     rows = parcels.mapInArrow(keep, "repeated binary").collect()
     found = [np.frombuffer(row.repeated, np.uint64) for row in rows]
-    if sum(f.size for f in found) > limit:
+    if any(f.size > most for f in found) or sum(f.size for f in found) > limit:
         return Suspects(None)
     return Suspects(np.sort(np.concatenate([np.zeros(0, np.uint64), *found])))
+
+
+def held_by_one(limit: int, partitions: int) -> int:
+    """Repeated ids that one reducer may send to the driver. They are spread evenly, so that one
+    with twice its share means too many in all, and the driver never holds much over 2 `limit`."""
+    return min(limit, 2 * limit // partitions + 1000)
 
 
 def _send_hashes(batches: Iterator[pa.RecordBatch], *, read, partitions: int):  # noqa: ANN001, ANN202

@@ -18,11 +18,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ulr.arrow import hashes, lists
 from ulr.contract import CheckedPages, check_pages
 from ulr.duplicates import Suspects, find_suspects, first_pages, suspect_rows
 from ulr.histograms import canonical, fold_pages, merge, partition_of, transit_schema
-from ulr.parcels import PARCEL, open_table, pack, pack_by_part, pack_bytes, unpack
-from ulr.schema import plain_read_schema, quarantine_schema
+from ulr.kernels.hashing import hash_lists
+from ulr.parcels import PARCEL, open_table, pack_by_part, pack_bytes, unpack
+from ulr.schema import page_schema, plain_read_schema, quarantine_schema
 from ulr.sessions import PageSource, as_read
 from ulr.storage import Storage
 
@@ -138,11 +140,11 @@ def _quarantine(pages: CheckedPages, counts: Counter[str]) -> pa.Table:
 
 
 def _send(counts: Counter[str], bad: pa.Table | None, partitions: int) -> Batches:
-    """A task's counts go to any reducer; its bad rows to the reducer their source names."""
+    """A task's counts go to any reducer; bad rows to the reducer that their source names."""
     yield pack_bytes(0, "counts", json.dumps(counts).encode())
     if bad is not None and bad.num_rows:
-        part = int(np.frombuffer(str(bad["source"][0]).encode(), np.uint8).sum()) % partitions
-        yield from pack(part, "quarantine", bad)
+        part = (hashes(bad["source"]) % np.uint64(partitions)).astype(np.int64)
+        yield from pack_by_part("quarantine", bad, part)
 
 
 def _write_part(batches: Batches, *, groups_url: str, quarantine_url: str) -> Batches:
@@ -167,8 +169,21 @@ def _write_part(batches: Batches, *, groups_url: str, quarantine_url: str) -> Ba
         counts["patterns"] += len(merged["counts"].combine_chunks().values)
         counts["groups_bytes"] += Storage(groups_url).write_table(merged, name)
     if bad:
-        table = pa.concat_tables(bad)
-        keys = [(n, "ascending") for n in ("source", "reason", "session_id", "raw")]
-        table = table.take(pc.sort_indices(table, sort_keys=keys))
+        table = in_one_order(pa.concat_tables(bad))
         counts["quarantine_bytes"] += Storage(quarantine_url).write_table(table, name)
     yield pa.RecordBatch.from_pydict({"counts": [json.dumps(counts)]})
+
+
+def in_one_order(bad: pa.Table) -> pa.Table:
+    """Quarantined rows sorted by all that they say, however the tasks cut the log."""
+    bad = bad.combine_chunks()
+    words = {
+        "doc_ids": hashes,
+        "clicks": lambda values: values.cast(pa.uint64()).fill_null(2).to_numpy(),
+    }
+    keys = {n: bad[n] for n in ("source", "reason", "session_id", "raw", *page_schema.names)}
+    for name, word in words.items():
+        rows = lists(bad[name])
+        keys[name] = hash_lists(rows.starts, rows.lengths, word(rows.values))
+    order = [(name, "ascending") for name in keys]
+    return bad.take(pc.sort_indices(pa.table(keys), sort_keys=order))

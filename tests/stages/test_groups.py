@@ -15,6 +15,7 @@ import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import types as T
 
+from ulr import parquetlogs
 from ulr.cli import user_error_of_a_task
 from ulr.commands.groups import describe
 from ulr.config import load_settings
@@ -159,6 +160,16 @@ def test_the_files_a_log_is_cut_into_do_not_change_a_byte(spark, tmp_path):
     build(spark, tmp_path / "a", write_parquet(tmp_path / "one", log, files=1))
     build(spark, tmp_path / "b", write_parquet(tmp_path / "five", log[::-1], files=5))
     files = [Warehouse(str(tmp_path / x)).files("groups", f"dt={DATE}") for x in "ab"]
+    contents = [[Path(f).read_bytes() for f in some] for some in files]
+    assert contents[0] == contents[1]
+
+
+def test_how_tasks_cut_a_log_does_not_change_a_byte_of_quarantine(spark, tmp_path, monkeypatch):
+    path = write_parquet(tmp_path / "log", broken_log(3000, seed=20)[0])
+    build(spark, tmp_path / "a", path)
+    monkeypatch.setattr(parquetlogs, "MIN_SPLIT_BYTES", 1)
+    build(spark, tmp_path / "b", path)
+    files = [Warehouse(str(tmp_path / x)).files("quarantine", f"dt={DATE}") for x in "ab"]
     contents = [[Path(f).read_bytes() for f in some] for some in files]
     assert contents[0] == contents[1]
 
