@@ -108,13 +108,6 @@ def cut_lists(table: pa.Table, depth: int) -> pa.Table:
     return table
 
 
-def in_transit(table: pa.Table) -> pa.Table:
-    """A stored table, ready to be merged again."""
-    rows = np.arange(table.num_rows)
-    context = _context(table, rows)
-    return table.append_column(transit_schema.field("context"), pa.array(context))
-
-
 def partition_of(table: pa.Table | pa.RecordBatch, partitions: int) -> np.ndarray:
     """Which of the files of a date each row belongs to: a function of its query alone."""
     return (hashes(table["query_id"]) % np.uint64(partitions)).astype(np.int64)

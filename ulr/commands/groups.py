@@ -59,4 +59,6 @@ def describe(outcome: Outcome) -> str:
         (counts["cut"], "lists cut"),
     ):
         text += f"; {number:,} {words}" if number else ""
+    if counts.get("read") == 0:
+        text += "; the log has no row of this date"
     return f"unchanged, skipped ({text})" if outcome.skipped else text
