@@ -111,6 +111,11 @@ def test_the_model_is_registered_promoted_once_and_listed(trained, capsys):
     assert main(["registry", "list", *flags]) == 0
     out = capsys.readouterr().out
     assert all(word in out for word in ("champion", "joint", "naive"))
+    assert main(["promote", *DATE, *naive, "--force", "a trial"]) == 0
+    assert main(["promote", "--rollback", "it is over", *flags]) == 0
+    assert main(["registry", "list", *flags]) == 0
+    (last,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("2 "))
+    assert last.endswith("rolled back: it is over")
     assert main(["registry", "sync", *flags]) == 0
     assert "nothing waits" in capsys.readouterr().out
 

@@ -13,6 +13,7 @@ from ulr.evaluating import last_totals
 from ulr.evaluation.totals import Totals
 from ulr.models import read_model
 from ulr.outbox import kept_if_away, sync, waiting
+from ulr.promoting import ROLLED_BACK
 from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.settings import Settings
 from ulr.submission import Submission, gather_submission
@@ -98,6 +99,14 @@ def _listed(registry: Registry) -> list[dict[str, Any]]:
 def _table(name: str, listed: list[dict[str, Any]]) -> Table:
     table = Table("version", "alias", "method", "window", "verdict", title=name)
     for one in listed:
-        tags = [one["tags"].get(f"ulr.{n}", "") for n in ("method", "window", "verdict")]
-        table.add_row(str(one["version"]), ", ".join(one["aliases"]), *tags)
+        tags = [one["tags"].get(f"ulr.{n}", "") for n in ("method", "window")]
+        table.add_row(str(one["version"]), ", ".join(one["aliases"]), *tags, _became(one))
     return table
+
+
+def _became(one: dict[str, Any]) -> str:
+    """The gate's verdict, or why a person took it back."""
+    taken_back = one["tags"].get(ROLLED_BACK)
+    if taken_back and CHAMPION not in one["aliases"]:
+        return f"rolled back: {taken_back}"
+    return one["tags"].get("ulr.verdict", "")
