@@ -32,7 +32,7 @@ bench: $(BENCH_READY) java
 
 pictures: $(READY) java
 	$(BIN)/python .readme/terminal.py
-	$(BIN)/python tests/report/picture.py data/demo/warehouse/reports/2026-01-07.html .readme/report.png
+	$(BIN)/python tests/report/picture.py data/demo/warehouse/reports/2026-01-06.html .readme/report.png
 
 # A new user's first hour, typed and timed in a clean clone of what is committed.
 transcript:
