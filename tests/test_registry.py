@@ -155,7 +155,7 @@ def test_settings_are_flat_and_an_empty_section_stays():
     }
 
 
-def test_over_http_a_model_waits_for_its_server_and_is_not_lost(tmp_path):
+def test_over_http_a_model_waits_for_its_server_and_is_not_lost(tmp_path, capsys):
     port = free_port()
     registry = registry_at(f"http://127.0.0.1:{port}", retries=1, backoff=0)
     warehouse = Warehouse(str(tmp_path / "warehouse"))
@@ -182,6 +182,7 @@ def test_over_http_a_model_waits_for_its_server_and_is_not_lost(tmp_path):
             [registry.experiment_id()], f"tags.mlflow.parentRunId = '{parent}'"
         )
         assert [r.data.metrics["validation_pair_loss"] for r in children] == [0.65, 0.65]
+        assert capsys.readouterr().out == ""  # which may have to be one JSON document
         table = comparison(registry, parent)
         assert table["ranking"].tolist() == ["f2", "f3"]
         assert [v.version for v in registry.versions()] == [sent.version]

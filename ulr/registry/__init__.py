@@ -8,6 +8,8 @@ import os
 
 # Usage statistics to a third party are not for a library to switch on.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+# Under spark-submit stdout goes to the screen, and may have to be one JSON document.
+os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
 from ulr.registry.server import CHALLENGER, CHAMPION, Registered, Registry
 
