@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 BENCHES ?= groups propensities kernels training quality distributed nightly
 BENCH_READY := $(VENV)/.bench-ready
 
-# Two files of tests at a time: most of a test is waiting, for a JVM, a server or a time-out.
+# Two files of tests at a time: many wait, for a JVM, a server or a time-out.
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test test-pure bench dist pictures transcript lint format clean java

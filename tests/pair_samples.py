@@ -6,6 +6,14 @@ import numpy as np
 
 from ulr.pair_arrays import PairArrays
 from ulr.pair_counts import Histograms
+from ulr.weights import Propensities
+
+
+def independent_propensities(theta: np.ndarray) -> Propensities:
+    """psi = theta_k theta_l."""
+    psi = np.outer(theta, theta)
+    np.fill_diagonal(psi, theta)
+    return Propensities(theta, psi)
 
 
 def random_pairs(rng, *, queries=6, max_docs=12, max_groups=3, signed=True, share=0.6):

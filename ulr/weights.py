@@ -41,13 +41,6 @@ class Propensities:
         return Propensities(self.theta[:depth], self.psi[:depth, :depth], alpha, beta)
 
 
-def independent_propensities(theta: np.ndarray) -> Propensities:
-    """psi = theta_k theta_l: what to assume of browsing when only theta is known."""
-    psi = np.outer(theta, theta)
-    np.fill_diagonal(psi, theta)
-    return Propensities(theta, psi)
-
-
 def naive_weight(given: Propensities, gamma: float) -> np.ndarray:
     """c_i (1 - c_j)."""
     return _only_first(np.ones_like(given.psi))

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from bench.worlds import click_log, features_table, groups_table, synthetic_corpus
 from evaluation.loops import click_sums, pair_loss_sum, rank_by, ratio
+from pair_samples import independent_propensities
 from test_pair_table import FEATURES, GIVEN, GROUPS, THETA, group, groups_of
 
 from ulr.errors import UserError
@@ -16,7 +17,6 @@ from ulr.evaluation.part import LOGGING, EvaluationPlan, evaluate_part
 from ulr.evaluation.rows import metric_values, metrics_table
 from ulr.evaluation.totals import Key
 from ulr.schema import metrics_schema
-from ulr.weights import independent_propensities
 
 PLAN = EvaluationPlan(GIVEN, cuts=(1, 3), max_label=2)
 SCORE = {"z": 0.5, "y": 2.0, "x": -1.0}  # of query b, by feature value: see `model`

@@ -8,7 +8,7 @@ import numpy as np
 import oracle_pairs as oracle
 import pyarrow as pa
 import pytest
-from pair_samples import histograms
+from pair_samples import histograms, independent_propensities
 
 from ulr.errors import UserError
 from ulr.kernels.lambdas import lambda_gradients
@@ -19,7 +19,7 @@ from ulr.training.biases import Biases, first_biases
 from ulr.training.dataset import RankingData, split_queries
 from ulr.training.objective import GRID, LambdaOptions, PairObjective, grid_for, repaired
 from ulr.training.trainer import split_parameters, train_ranker
-from ulr.weights import independent_propensities, weight_table
+from ulr.weights import weight_table
 
 DOCS, WIDTH = 8, 5
 SETTINGS = {
