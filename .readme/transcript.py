@@ -42,7 +42,8 @@ def main(folder: str) -> None:
     clone = Path(folder) / "ulr"
     subprocess.run(["git", "clone", "-q", str(HERE.parent), str(clone)], check=True)
     environ = os.environ | {"PATH": f"{clone / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    environ.pop("PYTHONPATH", None)
+    for name in ("PYTHONPATH", "MAKEFLAGS", "MAKELEVEL"):  # of whoever runs this
+        environ.pop(name, None)
     text, total = PREFACE.format(cores=os.cpu_count()), 0.0
     for why, command in STEPS:
         start = time.monotonic()
