@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ulr.masking import HIDDEN, masked
+from ulr.redact import HIDDEN, masked
 
 
 @pytest.mark.parametrize(

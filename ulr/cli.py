@@ -20,8 +20,8 @@ from typing import NoReturn
 from ulr import __version__
 from ulr.config import load_settings
 from ulr.errors import DataRefused, UserError
-from ulr.masking import masked_text
 from ulr.noise import noise_to_log
+from ulr.redact import masked_text
 from ulr.terminal import answer, complain, on_screen
 
 STAGES = {

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ulr.errors import UserError
-from ulr.masking import masked_text
+from ulr.redact import masked_text
 
 FAILURE = 1  # exit code of what is nobody's mistake
 

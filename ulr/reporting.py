@@ -17,8 +17,8 @@ from ulr.config import default_settings
 from ulr.errors import UserError
 from ulr.evaluation.totals import Totals
 from ulr.examination import WAREHOUSE
-from ulr.masking import masked
 from ulr.quarantine import examples_of
+from ulr.redact import masked
 from ulr.report.facts import NIGHT, Facts, Row, read_facts, report_name
 from ulr.report.page import page
 from ulr.run_tables import (

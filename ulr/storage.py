@@ -16,7 +16,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from ulr.errors import UserError
-from ulr.masking import masked_text
+from ulr.redact import masked_text
 
 # Spark's names for filesystems that Arrow calls otherwise.
 _ALIASES = {"s3a://": "s3://", "s3n://": "s3://"}

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from ulr import __version__
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Totals
-from ulr.masking import masked
 from ulr.models import model_manifest, pairs_of_model, read_model, read_record
 from ulr.pairing import partition_name
+from ulr.redact import masked
 from ulr.storage import fingerprint
 from ulr.warehouse import Warehouse
 

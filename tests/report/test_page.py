@@ -9,7 +9,7 @@ import pytest
 from report.outline import Outline, section
 from report.samples import HOSTILE, comparison, finding, night
 
-from ulr.masking import masked
+from ulr.redact import masked
 from ulr.report.facts import COMPARE, NIGHT, Facts, read_facts
 from ulr.report.page import SECTIONS, page
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ulr.masking import masked_text
+from ulr.redact import masked_text
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 
