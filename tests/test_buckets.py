@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ulr import buckets
-from ulr.buckets import parse_bucket, permutation
+from ulr.experiments import buckets
+from ulr.experiments.buckets import parse_bucket, permutation
 
 
 def test_the_examples_in_the_docstrings_hold():

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
-
 import ulr.buckets
 import ulr.serving
+from scipy.stats import chisquare
+
 from tests.propensity.experiments import SwapLab, click_model, queries, single_buckets
+from ulr.experiments.plan import all_pairs_of, design
+from ulr.experiments.serving import NONE, Assignment, Plan, arrange, assign, load_plan
 from ulr.propensity.single_swap import single_swap_curve
-from ulr.serving import NONE, Assignment, Plan, arrange, assign, load_plan
 from ulr.simulate.browsing import Independent
-from ulr.swaps import all_pairs_of, design
 
 PLAN = Plan("salt", (("1:2", 0.2), ("1:5", 0.1), ("1,2:2,5", 0.1)))
 REQUESTS = [f"request-{i}" for i in range(40_000)]
@@ -69,7 +69,7 @@ def test_a_serving_system_needs_nothing_but_the_standard_library(module):
     roots = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
     roots |= {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
     assert {r.split(".")[0] for r in roots} - set(sys.stdlib_module_names) <= {"ulr"}
-    assert {r for r in roots if r.startswith("ulr")} <= {"ulr.buckets"}
+    assert {r for r in roots if r.startswith("ulr")} <= {"ulr.experiments.buckets"}
 
 
 def test_the_plan_needs_the_pages_that_its_formula_says():

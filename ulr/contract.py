@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ulr.arrow import Lists, hashes, lists, valid, whole
-from ulr.buckets import parse_bucket
+from ulr.experiments.buckets import parse_bucket
 from ulr.kernels.pages import has_duplicates
 
 # What a reason means, for people.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from worlds import Log
 
-from ulr.buckets import Bucket, parse_bucket, permutation
 from ulr.config import load_settings
 from ulr.examination import as_published
+from ulr.experiments.buckets import Bucket, parse_bucket, permutation
 from ulr.propensity.arms import WHOLE, Arm, BucketArms, SwapCounts
 from ulr.propensity.estimators import Evidence
 from ulr.propensity.report import curve_table, joint_table

@@ -11,8 +11,8 @@ from strategies import SHOWN, as_batch
 
 from ulr.cli import main
 from ulr.contract import check_pages
+from ulr.experiments.serving import arrange, assign, load_plan
 from ulr.schema import diagnostics_schema
-from ulr.serving import arrange, assign, load_plan
 from ulr.warehouse import Warehouse
 
 CHANGES = [

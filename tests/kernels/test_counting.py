@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.propensity import loops
-from ulr.buckets import parse_bucket
+from ulr.experiments.buckets import parse_bucket
 from ulr.kernels.counting import count_positions
 from ulr.propensity.arms import WHOLE, counts_of
 from ulr.propensity.tally import ArmTally, exposure_batch

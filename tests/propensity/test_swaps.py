@@ -17,7 +17,7 @@ from tests.propensity.experiments import (
     queries,
     single_buckets,
 )
-from ulr.buckets import parse_bucket
+from ulr.experiments.buckets import parse_bucket
 from ulr.propensity.adjacent_chain import adjacent_chain_curve
 from ulr.propensity.arms import WHOLE, Arm, BucketArms, SwapCounts
 from ulr.propensity.combined import combined_curve

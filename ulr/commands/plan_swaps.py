@@ -12,12 +12,12 @@ import numpy as np
 from rich.table import Table
 
 from ulr.errors import UserError
+from ulr.experiments.plan import PlannedBucket, all_pairs_of, design
 from ulr.given_files import check_target
 from ulr.progress import watched
 from ulr.propensities import plain_rates, window_dates
 from ulr.session import start_session
 from ulr.settings import Settings
-from ulr.swaps import PlannedBucket, all_pairs_of, design
 from ulr.terminal import Answer, say, show
 from ulr.warehouse import Warehouse
 
@@ -27,7 +27,9 @@ EXAMPLE = "ulr plan-swaps --date 2026-01-03 --out plan.json"
 def configure(parser: argparse.ArgumentParser) -> None:
     """The traffic to plan from, and where the plan goes."""
     parser.add_argument("--date", required=True, help="last day of the window, or D1..D2")
-    parser.add_argument("--out", metavar="FILE", help="write the plan that `ulr.serving` reads")
+    parser.add_argument(
+        "--out", metavar="FILE", help="write the plan that `ulr.experiments.serving` reads"
+    )
 
 
 def run(args: argparse.Namespace, settings: Settings) -> Answer:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ulr.buckets import parse_bucket
+from ulr.experiments.buckets import parse_bucket
 from ulr.propensity.curve import Curve
 
 

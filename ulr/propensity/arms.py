@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ulr.arrow import whole
-from ulr.buckets import Bucket, parse_bucket, permutation
+from ulr.experiments.buckets import Bucket, parse_bucket, permutation
 
 WHOLE = -1  # the condition "every position of the bucket was clicked"
 

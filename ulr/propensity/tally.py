@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ulr.buckets import MAX_SIDE, parse_bucket
+from ulr.experiments.buckets import MAX_SIDE, parse_bucket
 from ulr.kernels.counting import count_patterns, count_positions
 from ulr.schema import exposures_schema, swap_counts_schema
 from ulr.storage import open_filesystem

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ulr.buckets import parse_bucket, permutation
+from ulr.experiments.buckets import parse_bucket, permutation
 from ulr.simulate.clicks import ClickModel, relevance_of
 from ulr.simulate.randomness import stream
 from ulr.simulate.world import Names

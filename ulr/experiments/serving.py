@@ -15,7 +15,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from ulr.buckets import parse_bucket, permutation
+from ulr.experiments.buckets import parse_bucket, permutation
 
 Document = TypeVar("Document")
 

@@ -14,7 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ulr.buckets import parse_bucket, permutation
+from ulr.experiments.buckets import parse_bucket, permutation
 
 
 @dataclass(frozen=True)
