@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ulr.pair_arrays import PairArrays, lists_of
+from ulr.kernels.layout import PairArrays, lists_of
 from ulr.schema import pairs_schema
 from ulr.storage import Storage
 from ulr.training.dataset import RankingData, split_queries

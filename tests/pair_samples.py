@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ulr.pair_arrays import PairArrays
+from ulr.kernels.layout import PairArrays
 from ulr.pair_counts import Histograms
 from ulr.weights import Propensities
 

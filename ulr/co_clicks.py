@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ulr.kernels.co_clicks import PAIRS, REACH, SPREAD, co_click_spread
-from ulr.kernels.pair_counts import clicked_places
+from ulr.kernels.pair_weights import PAIRS, REACH, SPREAD, clicked_places, co_click_spread
 from ulr.pair_counts import Histograms
 
 

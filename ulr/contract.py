@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ulr.arrow import Lists, hashes, lists, valid, whole
 from ulr.experiments.buckets import parse_bucket
-from ulr.kernels.pages import has_duplicates
+from ulr.kernels.patterns import has_duplicates
 
 # What a reason means, for people.
 REASONS = {

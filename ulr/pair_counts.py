@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ulr.errors import UserError
-from ulr.kernels.pair_counts import clicked_places, label_pairs, weigh_groups
+from ulr.kernels.pair_weights import clicked_places, label_pairs, weigh_groups
 from ulr.weight_health import WeightHealth
 
 SESSION_WEIGHTS = ("none", "idcg")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ulr.pair_arrays import PairArrays, offsets_of
+from ulr.kernels.layout import PairArrays, offsets_of
 from ulr.pair_counts import WeightedPairs
 from ulr.pair_rows import Rows, ShownGroups
 

@@ -14,7 +14,7 @@ from ulr.arrow import lists
 from ulr.co_clicks import co_click_sums, prior_variance
 from ulr.errors import DataRefused, UserError
 from ulr.histograms import cut_lists
-from ulr.pair_arrays import PairArrays, take_queries
+from ulr.kernels.layout import PairArrays, take_queries
 from ulr.pair_counts import WeightedPairs, weigh_histograms, weigh_labels
 from ulr.pair_grouping import by_query, by_ranking, drop_documents
 from ulr.pair_rows import (

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ulr.kernels.lambdas import lambda_gradients
-from ulr.pair_arrays import PairArrays, lists_of
+from ulr.kernels.layout import PairArrays, lists_of
 from ulr.training.objective import GRID
 
 GRADES = (0.5, 0.25, 0.15, 0.07, 0.03)

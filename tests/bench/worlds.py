@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.kernels.merge import merge_patterns
-from ulr.kernels.pages import pack_clicks
+from ulr.kernels.patterns import pack_clicks
 from ulr.letor import read_letor
 from ulr.schema import features_schema, groups_schema
 from ulr.simulate.browsing import Browsing, Continuous, Independent, RowSkipping, power_curve

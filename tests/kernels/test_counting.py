@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.propensity import loops
 from ulr.experiments.buckets import parse_bucket
-from ulr.kernels.counting import count_positions
+from ulr.kernels.patterns import count_positions
 from ulr.propensity.arms import WHOLE, counts_of
 from ulr.propensity.tally import ArmTally, exposure_batch
 from ulr.schema import groups_schema

@@ -10,8 +10,8 @@ from pair_samples import group_lists, random_pairs
 
 from ulr.errors import UserError
 from ulr.kernels.lambdas import lambda_gradients
+from ulr.kernels.layout import concat_pairs
 from ulr.kernels.order import count_ranks, rank_descending
-from ulr.pair_arrays import concat_pairs
 
 
 def gradients(scores, pairs, dtype=np.float64, **options):

@@ -5,8 +5,8 @@ import numpy as np
 import oracle_pairs as oracle
 from pair_samples import group_lists, random_pairs
 
-from ulr.kernels.tplus import UNITS, debias_counts, position_losses
-from ulr.pair_arrays import concat_pairs
+from ulr.kernels.layout import concat_pairs
+from ulr.kernels.losses import UNITS, debias_counts, position_losses
 
 T_PLUS = np.array([1.0, 0.6, 0.4, 0.25])  # fewer bins than positions: the rest is lumped
 T_MINUS = np.array([1.0, 0.9, 0.8, 0.7])

@@ -12,7 +12,7 @@ from pair_samples import histograms, independent_propensities
 
 from ulr.errors import UserError
 from ulr.kernels.lambdas import lambda_gradients
-from ulr.pair_arrays import PairArrays, concat_pairs, lists_of
+from ulr.kernels.layout import PairArrays, concat_pairs, lists_of
 from ulr.pair_counts import weigh_histograms
 from ulr.simulate.browsing import Independent, power_curve
 from ulr.training.biases import Biases, first_biases

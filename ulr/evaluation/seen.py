@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ulr.kernels.counting import count_positions
+from ulr.kernels.patterns import count_positions
 from ulr.pair_rows import Rows, ShownGroups, feature_rows, shown_groups
 
 

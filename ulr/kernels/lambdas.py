@@ -19,8 +19,8 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 
 from ulr.errors import UserError
+from ulr.kernels.layout import PairArrays
 from ulr.kernels.order import ranks_of
-from ulr.pair_arrays import PairArrays
 
 METRICS = ("ndcg", "ranknet")
 SPREAD = 600.0  # exp(-SPREAD) is still a normal float64, with room for a product of two

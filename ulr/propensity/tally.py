@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ulr.experiments.buckets import MAX_SIDE, parse_bucket
-from ulr.kernels.counting import count_patterns, count_positions
+from ulr.kernels.patterns import count_patterns, count_positions
 from ulr.schema import exposures_schema, swap_counts_schema
 from ulr.storage import open_filesystem
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ulr.arrow import whole
 from ulr.errors import UserError
-from ulr.pair_arrays import PairArrays, offsets_of, take_queries
+from ulr.kernels.layout import PairArrays, offsets_of, take_queries
 from ulr.schema import pairs_schema
 
 _INT32 = ("doc_rows", "positions", "pair_i", "pair_j")

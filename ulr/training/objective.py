@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ulr.kernels.lambdas import lambda_gradients
+from ulr.kernels.layout import PairArrays
+from ulr.kernels.losses import debias_counts, position_losses
 from ulr.kernels.threads import KERNELS
-from ulr.kernels.tplus import debias_counts, position_losses
-from ulr.pair_arrays import PairArrays
 from ulr.training.biases import Biases
 
 Reduce = Callable[[np.ndarray], np.ndarray]

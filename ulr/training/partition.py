@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ulr.arrow import hashes
 from ulr.errors import UserError
-from ulr.pair_arrays import concat_pairs
+from ulr.kernels.layout import concat_pairs
 from ulr.training.dataset import RankingData
 from ulr.training.reference import BinnedRows
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ulr.errors import UserError
-from ulr.kernels.pair_loss import pair_loss
+from ulr.kernels.losses import UNITS, pair_loss
 from ulr.kernels.ranking_metrics import ranking_metrics
-from ulr.kernels.tplus import UNITS
 from ulr.training.dataset import RankingData
 
 PAIR_LOSS = "pair_loss"
