@@ -7,7 +7,7 @@ import os
 import pytest
 from hypothesis import settings
 
-from ulr.config import load_settings
+from ulr.config.load import load_settings
 from ulr.session import start_session
 
 # A first call may compile a kernel; a build server should see the same examples every time.

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ulr.config import load_settings
+from ulr.config.load import load_settings
 from ulr.daily import build_groups
 from ulr.schema import page_schema
 from ulr.warehouse import Warehouse

@@ -10,7 +10,7 @@ from helps import examples
 from pyspark.errors import PythonException
 
 from ulr import cli
-from ulr.config import load_settings
+from ulr.config.load import load_settings
 from ulr.errors import DataRefused, UserError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ulr.config import load_settings
+from ulr.config.load import load_settings
 from ulr.errors import UserError
 
 

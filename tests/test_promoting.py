@@ -5,13 +5,13 @@ import pyarrow as pa
 import pytest
 from registry_server import WIDTH, free_port, training
 
+from ulr.config.settings import Promote
 from ulr.errors import RegistryAway, UserError
 from ulr.evaluation.totals import Column, Totals, total
 from ulr.outbox import waiting
 from ulr.promoting import PREVIOUS, SAMPLE_SIZE, promote, roll_back
 from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.schema import diagnostics_schema
-from ulr.settings import Promote
 from ulr.storage import Storage
 from ulr.warehouse import Warehouse
 

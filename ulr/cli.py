@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from ulr import __version__
-from ulr.config import load_settings
+from ulr.config.load import load_settings
 from ulr.errors import DataRefused, UserError
 from ulr.noise import noise_to_log
 from ulr.redact import masked_text

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ulr.config.settings import Propensities
 from ulr.errors import UserError
 from ulr.propensity.regression_em import Exposures
-from ulr.settings import Propensities
 
 
 def em_exposures(spark: SparkSession, shown: DataFrame, how: Propensities) -> Exposures:

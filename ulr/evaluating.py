@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from ulr.config.settings import Evaluate
 from ulr.errors import UserError
 from ulr.evaluation.part import EvaluationPlan, evaluate_part
 from ulr.evaluation.rows import metrics_table
@@ -20,7 +21,6 @@ from ulr.evaluation.totals import Totals, read_totals
 from ulr.featurefiles import find_features
 from ulr.pairing import partition_name
 from ulr.scoring import check_order
-from ulr.settings import Evaluate
 from ulr.sources import Sources, gather, receive
 from ulr.storage import Storage, fingerprint
 from ulr.training.scoring import load_scorer

@@ -8,8 +8,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from ulr.config.settings import Train
 from ulr.pairing import partition_name
-from ulr.settings import Train
 from ulr.storage import Storage, fingerprint
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed import Fleet, Training, train_on_spark

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from ulr.config.settings import Pairs
 from ulr.examination import known_propensities
 from ulr.featurefiles import feature_names, find_features
 from ulr.pair_table import PairRecipe, PairReport, make_recipe
 from ulr.pairs import choose_variance, write_pairs
 from ulr.schema import metrics_schema
-from ulr.settings import Pairs
 from ulr.sources import Sources
 from ulr.storage import Storage
 from ulr.warehouse import Outcome, Warehouse, identity_of

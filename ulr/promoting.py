@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ulr.config.settings import Promote
 from ulr.errors import UserError
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Estimate, Totals
 from ulr.evaluation.verdict import Verdict, give_verdict
 from ulr.outbox import kept_if_away, sync
 from ulr.registry import CHALLENGER, CHAMPION, Registered, Registry
-from ulr.settings import Promote
 from ulr.submission import Submission
 from ulr.training.scoring import other_features
 from ulr.warehouse import Warehouse

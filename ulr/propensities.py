@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from ulr.config.settings import Propensities
 from ulr.dates import parse_dates
 from ulr.em_exposures import em_exposures
 from ulr.errors import UserError
@@ -25,7 +26,6 @@ from ulr.propensity.given import theta_of_json
 from ulr.propensity.regression_em import Exposures
 from ulr.propensity.report import SegmentResult, curve_table, findings_table, joint_table
 from ulr.propensity.segments import estimate_segment
-from ulr.settings import Propensities
 from ulr.storage import Storage
 from ulr.warehouse import Outcome, Warehouse, identity_of
 

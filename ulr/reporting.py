@@ -13,7 +13,8 @@ from platform import python_version
 from typing import Any
 
 from ulr import __version__
-from ulr.config import default_settings
+from ulr.config.load import default_settings
+from ulr.config.settings import Settings
 from ulr.errors import UserError
 from ulr.evaluation.totals import Totals
 from ulr.examination import WAREHOUSE
@@ -31,7 +32,6 @@ from ulr.run_tables import (
     trainings_of,
     weights_of,
 )
-from ulr.settings import Settings
 from ulr.storage import Storage
 from ulr.submission import flat
 from ulr.warehouse import Warehouse

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
+from ulr.config.settings import Settings
 from ulr.evaluation.rows import metrics_table
 from ulr.evaluation.totals import Totals
 from ulr.models import evaluation_name, read_model, read_record
 from ulr.pairing import partition_name
 from ulr.report.facts import Row
-from ulr.settings import Settings
 from ulr.storage import fingerprint, open_filesystem
 from ulr.warehouse import Manifest, Warehouse
 

@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from ulr.config.settings import Sessions
 from ulr.impressions import assemble_pages
 from ulr.logfiles import LogFiles
 from ulr.parquetlogs import check_first_file, plan_tasks, read_ids, read_rows
 from ulr.schema import impression_schema, page_schema, read_schema, reading
 from ulr.session import spark_schema
-from ulr.settings import Sessions
 from ulr.textlogs import read_typed_rows
 
 Batches = Iterator[pa.RecordBatch]

@@ -26,7 +26,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from ulr.config import load_settings
+from ulr.config.load import load_settings
 from ulr.errors import UserError
 from ulr.schema import pairs_schema
 from ulr.session import spark_schema

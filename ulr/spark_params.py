@@ -15,7 +15,7 @@ from pyspark.ml.param.shared import (
 from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReader, MLWriter
 from pyspark.sql import SparkSession
 
-from ulr.settings import Train
+from ulr.config.settings import Train
 
 _TEXT = "model"
 _OWN = (

@@ -144,7 +144,7 @@ def one_process(args: argparse.Namespace, files: list[str]) -> dict:
 def on_spark(args: argparse.Namespace, files: list[str]) -> dict:
     from dataclasses import asdict
 
-    from ulr.config import load_settings
+    from ulr.config.load import load_settings
     from ulr.session import start_session
     from ulr.training.distributed import Fleet, train_on_spark
     from ulr.training.plan import TrainPlan

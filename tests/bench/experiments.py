@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from worlds import Log
 
-from ulr.config import load_settings
+from ulr.config.load import load_settings
 from ulr.examination import as_published
 from ulr.experiments.buckets import Bucket, parse_bucket, permutation
 from ulr.propensity.arms import WHOLE, Arm, BucketArms, SwapCounts

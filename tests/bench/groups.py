@@ -22,12 +22,12 @@ from measure import PeakMemory
 from rich.console import Console
 from rich.table import Table
 
-from ulr.config import load_settings
+from ulr.config.load import load_settings
+from ulr.config.settings import Settings
 from ulr.groups import write_groups
 from ulr.logfiles import find_log
 from ulr.session import start_session
 from ulr.sessions import open_pages
-from ulr.settings import Settings
 from ulr.simulate.log import simulate_log
 
 DATE = dt.date(2026, 1, 1)

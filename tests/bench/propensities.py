@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ulr.config import load_settings
+from ulr.config.load import load_settings
 from ulr.propensity.counts import swap_counts
 from ulr.propensity.tally import ARM_COLUMNS
 from ulr.schema import groups_schema

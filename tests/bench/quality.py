@@ -28,7 +28,7 @@ from worlds import (
     synthetic_corpus,
 )
 
-from ulr.config import load_settings
+from ulr.config.load import load_settings
 from ulr.kernels.ranking_metrics import ranking_metrics
 from ulr.pair_table import build_pair_table, make_recipe
 from ulr.training.biases import first_biases

@@ -7,7 +7,7 @@ import pytest
 
 from tests.propensity.experiments import SwapLab, click_model, queries, single_buckets
 from tests.propensity.test_swaps import BROWSING, POSITIONS, arms_of, draw, lab_of
-from ulr.config import load_settings
+from ulr.config.load import load_settings
 from ulr.propensity import diagnostics
 from ulr.propensity.affine import Regression, affine_curve
 from ulr.propensity.arms import BucketArms, SwapCounts

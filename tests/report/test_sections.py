@@ -19,7 +19,7 @@ from report.samples import (
     weights,
 )
 
-from ulr.config import default_settings
+from ulr.config.load import default_settings
 from ulr.report.facts import Facts
 from ulr.report.measures import metric_name, metrics_there
 from ulr.report.numbers import interval

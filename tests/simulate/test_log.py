@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ulr.config import load_settings
+from ulr.config.load import load_settings
+from ulr.config.settings import Simulate
 from ulr.errors import UserError
 from ulr.experiments.buckets import parse_bucket, permutation
-from ulr.settings import Simulate
 from ulr.simulate import log
 from ulr.simulate.log import simulate_log, times_of_day
 from ulr.simulate.presets import experiment_of

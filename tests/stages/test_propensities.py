@@ -10,7 +10,7 @@ import pytest
 
 from tests.kernels.test_counting import by_segment, group
 from tests.propensity import loops
-from ulr.config import load_settings
+from ulr.config.load import load_settings
 from ulr.em_exposures import em_exposures
 from ulr.errors import UserError
 from ulr.propensities import (

@@ -9,12 +9,12 @@ from rich.table import Table
 from ulr.commands.fitting import Trial
 from ulr.commands.reports import report_comparison
 from ulr.commands.trials import beside, compare_trials, send
+from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.errors import UserError
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Estimate
 from ulr.report.facts import COMPARE
-from ulr.settings import Settings
 from ulr.terminal import Answer, show
 
 EXAMPLE = "ulr compare --date 2026-01-01..2026-01-03"

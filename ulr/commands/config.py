@@ -6,7 +6,7 @@ import argparse
 
 import yaml
 
-from ulr.settings import Settings
+from ulr.config.settings import Settings
 from ulr.terminal import Answer, say
 
 EXAMPLE = "ulr config --set groups.partitions=16"

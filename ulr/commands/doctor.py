@@ -13,10 +13,10 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from ulr.config.settings import Settings
 from ulr.doctor import libraries, machine, places
 from ulr.doctor.found import ERROR, OK, WARNING, Check, Checked, examine, failing
 from ulr.errors import Unfit
-from ulr.settings import Settings
 from ulr.terminal import Answer, show
 
 EXAMPLE = "ulr doctor --set train.num_workers=2"

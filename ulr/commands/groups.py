@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
+from ulr.config.settings import Settings
 from ulr.daily import build_groups
 from ulr.dates import parse_dates
 from ulr.progress import steps
 from ulr.session import start_session
-from ulr.settings import Settings
 from ulr.terminal import Answer, say
 from ulr.warehouse import Outcome, Warehouse
 

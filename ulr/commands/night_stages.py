@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from ulr.commands import evaluate, groups, pairs, promote
 from ulr.commands.fitting import Trial, describe, fit
+from ulr.config.settings import Settings
 from ulr.daily import build_groups
 from ulr.dates import held_out
 from ulr.evaluation.part import LOGGING
@@ -24,7 +25,6 @@ from ulr.propensities import build_propensities, window_dates
 from ulr.propensity.report import words
 from ulr.registry import CHAMPION
 from ulr.session import start_session
-from ulr.settings import Settings
 from ulr.warehouse import Warehouse
 
 STAGES = ("groups", "propensities", "pairs", "train", "evaluate", "promote")

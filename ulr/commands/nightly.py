@@ -10,11 +10,11 @@ from rich.table import Table
 
 from ulr.commands.night_stages import STAGES, Night
 from ulr.commands.reports import report_night
+from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.lock import hold
 from ulr.night import FAILURE, Summary, run_night
 from ulr.progress import steps
-from ulr.settings import Settings
 from ulr.terminal import Answer, say, show
 from ulr.warehouse import Warehouse
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
+from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.pairing import build_pairs
 from ulr.progress import watched
 from ulr.session import start_session
-from ulr.settings import Settings
 from ulr.terminal import Answer, say
 from ulr.warehouse import Outcome, Warehouse
 

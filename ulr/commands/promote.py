@@ -8,6 +8,7 @@ from functools import partial
 
 from ulr.commands import evaluate
 from ulr.commands.registry import registry_of, submission_of
+from ulr.config.settings import Settings
 from ulr.errors import UserError
 from ulr.evaluation.totals import Totals
 from ulr.examination import WAREHOUSE
@@ -15,7 +16,6 @@ from ulr.models import evaluation_name, read_model
 from ulr.progress import watched
 from ulr.promoting import Decision, promote, roll_back
 from ulr.registry import CHAMPION
-from ulr.settings import Settings
 from ulr.terminal import Answer, say
 from ulr.warehouse import Warehouse
 

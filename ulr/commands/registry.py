@@ -9,13 +9,13 @@ from typing import Any
 
 from rich.table import Table
 
+from ulr.config.settings import Settings
 from ulr.evaluating import last_totals
 from ulr.evaluation.totals import Totals
 from ulr.models import read_model
 from ulr.outbox import kept_if_away, sync, waiting
 from ulr.promoting import ROLLED_BACK
 from ulr.registry import CHALLENGER, CHAMPION, Registry
-from ulr.settings import Settings
 from ulr.submission import Submission, gather_submission
 from ulr.terminal import Answer, say, show
 from ulr.warehouse import Warehouse

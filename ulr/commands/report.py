@@ -10,8 +10,8 @@ import tempfile
 import webbrowser
 from pathlib import Path
 
+from ulr.config.settings import Settings
 from ulr.reporting import FOLDER, kept_facts, latest_night, page_place, write_page
-from ulr.settings import Settings
 from ulr.storage import Storage
 from ulr.terminal import Answer, say
 from ulr.warehouse import Warehouse

@@ -7,13 +7,13 @@ import contextlib
 from ulr.commands.night_stages import Night
 from ulr.commands.registry import registry_of
 from ulr.commands.trials import Compared
+from ulr.config.settings import Settings
 from ulr.dates import held_out
 from ulr.errors import RegistryAway, UserError
 from ulr.night import Summary
 from ulr.report.facts import Facts, report_name
 from ulr.reporting import comparison_facts, keep_report, night_facts, page_place
 from ulr.run_tables import Model
-from ulr.settings import Settings
 from ulr.terminal import say
 from ulr.warehouse import Warehouse
 

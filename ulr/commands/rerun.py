@@ -14,11 +14,11 @@ from ulr.commands import evaluate
 from ulr.commands.fitting import Trial
 from ulr.commands.reports import report_comparison
 from ulr.commands.trials import beside, compare_trials, comparison_table, send
-from ulr.config import load_settings
+from ulr.config.load import load_settings
+from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.errors import UserError
 from ulr.report.facts import RERUN
-from ulr.settings import Settings
 from ulr.terminal import Answer, say, show
 from ulr.weights import METHOD_NAMES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ulr.commands.fitting import Trial, fit
-from ulr.settings import Settings
+from ulr.config.settings import Settings
 from ulr.terminal import Answer
 from ulr.warehouse import Warehouse
 

@@ -17,6 +17,7 @@ from ulr.aside import Aside
 from ulr.commands import evaluate
 from ulr.commands.fitting import Trial, fit
 from ulr.commands.registry import registry_of, submission
+from ulr.config.settings import Settings
 from ulr.dates import held_out
 from ulr.errors import RegistryAway
 from ulr.evaluating import EvaluationOutcome
@@ -30,7 +31,6 @@ from ulr.pairing import build_pairs
 from ulr.progress import steps, watched
 from ulr.propensities import build_propensities, window_dates
 from ulr.session import start_session
-from ulr.settings import Settings
 from ulr.terminal import say
 from ulr.warehouse import Outcome, Warehouse
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from ulr.config.settings import Propensities
 from ulr.propensity.adjacent_chain import adjacent_chain_curve
 from ulr.propensity.affine import Regression, affine_curve
 from ulr.propensity.arms import SwapCounts
@@ -16,7 +17,6 @@ from ulr.propensity.given import given_curve
 from ulr.propensity.harvesting import harvested_curve
 from ulr.propensity.regression_em import Exposures, em_curve
 from ulr.propensity.single_swap import single_swap_curve
-from ulr.settings import Propensities
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from ulr.config.settings import Propensities
 from ulr.propensity import diagnostics
 from ulr.propensity.browsing import fit_browsing
 from ulr.propensity.curve import Curve, monotone
 from ulr.propensity.estimators import ESTIMATORS, Evidence
 from ulr.propensity.joint import joint_estimates, measure_pairs
 from ulr.propensity.report import SegmentResult
-from ulr.settings import Propensities
 
 
 def estimate_segment(

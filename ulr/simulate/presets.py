@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ulr.settings import Segment, Simulate
+from ulr.config.settings import Segment, Simulate
 from ulr.simulate import browsing
 from ulr.simulate.clicks import ClickModel, trust_curve
 from ulr.simulate.traffic import Experiment

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from ulr.config.settings import Simulate
 from ulr.schema import truth_examination_schema, truth_relevance_schema
-from ulr.settings import Simulate
 from ulr.simulate.clicks import relevance_of
 from ulr.simulate.presets import click_models
 from ulr.simulate.traffic import Catalogue, fill_shelf, query_shares

@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from ulr.config.settings import Settings
 from ulr.errors import UserError
-from ulr.settings import Settings
 
 
 def conf_folder() -> Traversable:
