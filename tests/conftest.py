@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 from ulr.config.load import load_settings
-from ulr.session import start_session
+from ulr.engine.session import start_session
 
 # A first call may compile a kernel; a build server should see the same examples every time.
 settings.register_profile("ulr", deadline=None, derandomize="CI" in os.environ)

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from ulr.at_once import run_at_once
+from ulr.engine.concurrency import run_at_once
 
 
 def never():
@@ -38,7 +38,7 @@ def test_one_that_fails_does_not_stop_the_others():
 
 def test_an_interruption_cancels_what_runs_and_starts_nothing_more(monkeypatch):
     stop, begun = threading.Event(), []
-    from ulr import at_once
+    from ulr.engine import concurrency as at_once
 
     def job():
         begun.append(1)

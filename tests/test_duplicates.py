@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ulr.duplicates import _keep_repeated, held_by_one
-from ulr.parcels import pack_bytes
+from ulr.engine.shuffle import pack_bytes
 
 
 @pytest.mark.parametrize("partitions", [1, 8, 64, 2000])

@@ -12,7 +12,7 @@ import warnings
 import pytest
 from rich.table import Table
 
-from ulr.noise import log_path
+from ulr.engine.quiet import log_path
 from ulr.terminal import answer, complain, on_screen, plain, progress_console, say, show
 
 

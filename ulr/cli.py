@@ -19,8 +19,8 @@ from typing import NoReturn
 
 from ulr import __version__
 from ulr.config.load import load_settings
+from ulr.engine.quiet import noise_to_log
 from ulr.errors import DataRefused, UserError
-from ulr.noise import noise_to_log
 from ulr.redact import masked_text
 from ulr.terminal import answer, complain, on_screen
 
@@ -126,7 +126,7 @@ def _told(words: str, code: int, *, answered: bool = False) -> int:
 def _unexpected(error: Exception, log: Path) -> str:
     """Nobody's mistake but ours: the stack trace goes to the log."""
     traceback.print_exception(error)
-    reason = import_module("ulr.training.failures").reason_of(str(error))  # Spark's are long
+    reason = import_module("ulr.engine.failures").reason_of(str(error))  # Spark's are long
     return f"unexpected {type(error).__name__}: {reason}; try `ulr doctor`, and see {log}"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ulr.arrow import Lists, hashes, lists, valid, whole
+from ulr.engine.columns import Lists, hashes, lists, valid, whole
 from ulr.experiments.buckets import parse_bucket
 from ulr.kernels.patterns import has_duplicates
 

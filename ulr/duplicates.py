@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from ulr.arrow import hashes
 from ulr.contract import CheckedPages, check_pages
-from ulr.parcels import PARCEL, pack_bytes, unpack
+from ulr.engine.columns import hashes
+from ulr.engine.session import spark_schema
+from ulr.engine.shuffle import PARCEL, pack_bytes, unpack
 from ulr.schema import page_schema, plain_read_schema
-from ulr.session import spark_schema
 from ulr.sessions import PageSource
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from ulr.arrow import list_column, without_views
+from ulr.engine.columns import list_column, without_views
 from ulr.errors import DataRefused, UserError
 from ulr.letor import read_letor
 from ulr.schema import features_schema

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from ulr.arrow import hashes
+from ulr.engine.columns import hashes
 
 Part = Literal["all", "train", "test"]
 

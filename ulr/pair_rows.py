@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ulr.arrow import hashes, lists, whole
+from ulr.engine.columns import hashes, lists, whole
 from ulr.errors import DataRefused
 from ulr.kernels.merge import group_keys, merge_patterns
 from ulr.pair_counts import Histograms

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from ulr.arrow import lists
 from ulr.co_clicks import co_click_sums, prior_variance
+from ulr.engine.columns import lists
 from ulr.errors import DataRefused, UserError
 from ulr.histograms import cut_lists
 from ulr.kernels.layout import PairArrays, take_queries

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ulr.arrow import valid, without_views
+from ulr.engine.columns import valid, without_views
 from ulr.errors import UserError
 from ulr.logfiles import LogFiles, check_columns, folder_columns
 from ulr.schema import TIMESTAMP, reading

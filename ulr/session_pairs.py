@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ulr.arrow import list_column, lists, whole
+from ulr.engine.columns import list_column, lists, whole
 from ulr.errors import UserError
 from ulr.schema import pairs_schema
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from ulr.config.settings import Sessions
+from ulr.engine.session import spark_schema
 from ulr.impressions import assemble_pages
 from ulr.logfiles import LogFiles
 from ulr.parquetlogs import check_first_file, plan_tasks, read_ids, read_rows
 from ulr.schema import impression_schema, page_schema, read_schema, reading
-from ulr.session import spark_schema
 from ulr.textlogs import read_typed_rows
 
 Batches = Iterator[pa.RecordBatch]

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ulr.engine.shuffle import PARCEL, open_table, pack_by_part, unpack
 from ulr.featurefiles import feature_names, read_features
 from ulr.histograms import partition_of
 from ulr.holdout import Part, in_part
-from ulr.parcels import PARCEL, open_table, pack_by_part, unpack
 from ulr.schema import features_schema, groups_schema
 from ulr.storage import open_filesystem
 

@@ -1,6 +1,6 @@
 """What a person or a script at the terminal gets: results on stdout, all the rest on stderr.
 
-While a command runs the screen is its own: what others print goes to a log file (`ulr.noise`), so
+While a command runs the screen is its own: what others print goes to a log file (`ulr.engine.quiet`), so
 that `--json` leaves exactly one document on stdout.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.table import Table
 
-from ulr.noise import noise_to_log
+from ulr.engine.quiet import noise_to_log
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def on_spark(args: argparse.Namespace, files: list[str]) -> dict:
     from dataclasses import asdict
 
     from ulr.config.load import load_settings
-    from ulr.session import start_session
+    from ulr.engine.session import start_session
     from ulr.training.distributed import Fleet, train_on_spark
     from ulr.training.plan import TrainPlan
     from ulr.training.spread import PairFiles

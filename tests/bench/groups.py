@@ -24,9 +24,9 @@ from rich.table import Table
 
 from ulr.config.load import load_settings
 from ulr.config.settings import Settings
+from ulr.engine.session import start_session
 from ulr.groups import write_groups
 from ulr.logfiles import find_log
-from ulr.session import start_session
 from ulr.sessions import open_pages
 from ulr.simulate.log import simulate_log
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ulr.config.load import load_settings
+from ulr.engine.session import start_session
 from ulr.propensity.counts import swap_counts
 from ulr.propensity.tally import ARM_COLUMNS
 from ulr.schema import groups_schema
-from ulr.session import start_session
 
 FILES = 16
 PATTERNS_PER_GROUP = 2

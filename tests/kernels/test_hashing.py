@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ulr.arrow import hashes
+from ulr.engine.columns import hashes
 
 
 @given(st.lists(st.text(max_size=80), min_size=1, max_size=20))

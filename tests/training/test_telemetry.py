@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from ulr.engine.failures import reason_of, refusal_in
 from ulr.training.checkpoint import Checkpoints
-from ulr.training.failures import reason_of, refusal_in
 from ulr.training.state import TrainState
 from ulr.training.telemetry import Reporter, listening
 

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from ulr.commands.score import model_text
 from ulr.config.settings import Settings
+from ulr.engine.session import start_session
 from ulr.evaluating import EvaluationOutcome, build_evaluation
 from ulr.evaluation.part import LOGGING
 from ulr.evaluation.rows import metric_values
@@ -19,7 +20,6 @@ from ulr.examination import known_propensities
 from ulr.models import evaluation_name, trained_on
 from ulr.progress import watched
 from ulr.propensities import window_dates
-from ulr.session import start_session
 from ulr.terminal import Answer, say, show
 from ulr.warehouse import Warehouse
 

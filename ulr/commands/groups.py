@@ -8,8 +8,8 @@ from functools import partial
 from ulr.config.settings import Settings
 from ulr.daily import build_groups
 from ulr.dates import parse_dates
+from ulr.engine.session import start_session
 from ulr.progress import steps
-from ulr.session import start_session
 from ulr.terminal import Answer, say
 from ulr.warehouse import Outcome, Warehouse
 

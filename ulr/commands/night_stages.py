@@ -14,6 +14,7 @@ from ulr.commands.fitting import Trial, describe, fit
 from ulr.config.settings import Settings
 from ulr.daily import build_groups
 from ulr.dates import held_out
+from ulr.engine.session import start_session
 from ulr.evaluation.part import LOGGING
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Totals
@@ -24,7 +25,6 @@ from ulr.progress import Stepping
 from ulr.propensities import build_propensities, window_dates
 from ulr.propensity.report import words
 from ulr.registry import CHAMPION
-from ulr.session import start_session
 from ulr.warehouse import Warehouse
 
 STAGES = ("groups", "propensities", "pairs", "train", "evaluate", "promote")

@@ -7,9 +7,9 @@ from functools import partial
 
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
+from ulr.engine.session import start_session
 from ulr.pairing import build_pairs
 from ulr.progress import watched
-from ulr.session import start_session
 from ulr.terminal import Answer, say
 from ulr.warehouse import Outcome, Warehouse
 

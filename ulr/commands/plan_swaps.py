@@ -12,12 +12,12 @@ import numpy as np
 from rich.table import Table
 
 from ulr.config.settings import Settings
+from ulr.engine.session import start_session
 from ulr.errors import UserError
 from ulr.experiments.plan import PlannedBucket, all_pairs_of, design
 from ulr.given_files import check_target
 from ulr.progress import watched
 from ulr.propensities import plain_rates, window_dates
-from ulr.session import start_session
 from ulr.terminal import Answer, say, show
 from ulr.warehouse import Warehouse
 

@@ -11,13 +11,13 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Propensities, Settings
+from ulr.engine.session import start_session
 from ulr.figures import KINDS, curve_figure, read_truth
 from ulr.given_files import check_target
 from ulr.progress import watched
 from ulr.propensities import build_propensities, drift, window_dates
 from ulr.propensity.diagnostics import Finding
 from ulr.propensity.report import as_json, curve_table, words
-from ulr.session import start_session
 from ulr.terminal import Answer, say
 from ulr.warehouse import Warehouse
 

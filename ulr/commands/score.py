@@ -7,11 +7,11 @@ from functools import partial
 
 from ulr.commands.registry import registry_of
 from ulr.config.settings import Settings
+from ulr.engine.session import start_session
 from ulr.models import read_model
 from ulr.progress import watched
 from ulr.registry import CHAMPION
 from ulr.scoring import build_scores
-from ulr.session import start_session
 from ulr.terminal import Answer, say
 from ulr.warehouse import Warehouse
 

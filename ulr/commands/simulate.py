@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from ulr.config.settings import Settings
+from ulr.engine.session import start_session
 from ulr.progress import watched
-from ulr.session import start_session
 from ulr.simulate.log import already_written, simulate_log
 from ulr.terminal import Answer, say
 

@@ -19,6 +19,7 @@ from ulr.commands.fitting import Trial, fit
 from ulr.commands.registry import registry_of, submission
 from ulr.config.settings import Settings
 from ulr.dates import held_out
+from ulr.engine.session import start_session
 from ulr.errors import RegistryAway
 from ulr.evaluating import EvaluationOutcome
 from ulr.evaluation.part import LOGGING
@@ -30,7 +31,6 @@ from ulr.models import read_model
 from ulr.pairing import build_pairs
 from ulr.progress import steps, watched
 from ulr.propensities import build_propensities, window_dates
-from ulr.session import start_session
 from ulr.terminal import say
 from ulr.warehouse import Outcome, Warehouse
 

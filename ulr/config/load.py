@@ -22,7 +22,7 @@ from ulr.errors import UserError
 def conf_folder() -> Traversable:
     """Where base.yaml is: in the package when installed, zipped or not; in a checkout beside it."""
     inside = resources.files("ulr") / "conf"
-    return inside if inside.is_dir() else Path(__file__).resolve().parent.parent / "conf"
+    return inside if inside.is_dir() else Path(__file__).resolve().parents[2] / "conf"
 
 
 def load_settings(overlay: str | None, changes: Iterable[str] = ()) -> Settings:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ulr.arrow import whole
+from ulr.engine.columns import whole
 from ulr.experiments.buckets import Bucket, parse_bucket, permutation
 
 WHOLE = -1  # the condition "every position of the bucket was clicked"

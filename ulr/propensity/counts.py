@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ulr.engine.session import spark_schema
 from ulr.errors import UserError
 from ulr.propensity.tally import (
     ARM_COLUMNS,
@@ -23,7 +24,6 @@ from ulr.propensity.tally import (
     read_batches,
 )
 from ulr.schema import exposures_schema, harvest_schema, moments_schema, swap_counts_schema
-from ulr.session import spark_schema
 
 FEW_TASKS = 64
 

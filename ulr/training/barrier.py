@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark import BarrierTaskContext
 from pyspark.sql import DataFrame, SparkSession
 
+from ulr.engine.shuffle import PARCEL, open_table, pack_bytes, unpack
 from ulr.errors import UserError
-from ulr.parcels import PARCEL, open_table, pack_bytes, unpack
 from ulr.training.door import Door
 from ulr.training.state import TrainState, state_from_json
 from ulr.training.task import Job, Report, train_part

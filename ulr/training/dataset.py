@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ulr.arrow import whole
+from ulr.engine.columns import whole
 from ulr.errors import UserError
 from ulr.kernels.layout import PairArrays, offsets_of, take_queries
 from ulr.schema import pairs_schema

@@ -16,19 +16,13 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
+from ulr.engine.failures import CANCELLED, SPARK_FAILED, reason_of, refusals_told, was_cancelled
 from ulr.errors import UserError
 from ulr.training.balance import balance
 from ulr.training.barrier import check_slots, train_in_barrier
 from ulr.training.biases import first_biases
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.crew import ranks_of
-from ulr.training.failures import (
-    CANCELLED,
-    SPARK_FAILED,
-    reason_of,
-    refusals_told,
-    was_cancelled,
-)
 from ulr.training.parameters import split_parameters
 from ulr.training.partition import Bins
 from ulr.training.plan import LEARNED, TrainPlan

@@ -14,7 +14,7 @@ import lightgbm as lgb
 import numpy as np
 import pyarrow as pa
 
-from ulr.arrow import hashes
+from ulr.engine.columns import hashes
 from ulr.errors import UserError
 from ulr.kernels.layout import concat_pairs
 from ulr.training.dataset import RankingData

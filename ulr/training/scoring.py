@@ -8,7 +8,7 @@ import lightgbm as lgb
 import numpy as np
 import pyarrow as pa
 
-from ulr.arrow import lists
+from ulr.engine.columns import lists
 from ulr.errors import UserError
 from ulr.featurefiles import other_names
 

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ulr.arrow import hashes, lists, whole
+from ulr.engine.columns import hashes, lists, whole
+from ulr.engine.shuffle import PARCEL, pack_by_part
 from ulr.errors import UserError
 from ulr.holdout import queries_aside
-from ulr.parcels import PARCEL, pack_by_part
 from ulr.schema import pairs_schema
 from ulr.storage import open_filesystem
 from ulr.training.reference import in_sample

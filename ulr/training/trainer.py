@@ -10,7 +10,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
-from ulr.arrow import hashes
+from ulr.engine.columns import hashes
 from ulr.errors import UserError
 from ulr.training.biases import Biases
 from ulr.training.crew import Member, ranks_of, train_crew

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from ulr.noise import SUBMITTED, noise_to_log
+from ulr.engine.quiet import SUBMITTED, noise_to_log
 
 JVM_ENDS_S = 10.0  # how long the JVM may take to end by itself
 
