@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.kernels.layout import PairArrays, lists_of
-from ulr.schema import pairs_schema
-from ulr.storage import Storage
 from ulr.training.dataset import RankingData, split_queries
-from ulr.warehouse import Warehouse
+from ulr.warehouse.schema import pairs_schema
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Warehouse
 
 DOCS, WIDTH = 8, 6
 

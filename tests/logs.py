@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from ulr.config.load import load_settings
 from ulr.daily import build_groups
-from ulr.schema import page_schema
-from ulr.warehouse import Warehouse
+from ulr.warehouse.schema import page_schema
+from ulr.warehouse.tables import Warehouse
 
 DATE = dt.date(2026, 1, 1)
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)

@@ -7,7 +7,7 @@ import datetime as dt
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from ulr.schema import plain_read_schema, read_schema
+from ulr.warehouse.schema import plain_read_schema, read_schema
 
 SHOWN = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 

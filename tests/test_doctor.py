@@ -18,8 +18,8 @@ from ulr.doctor import libraries, machine, places
 from ulr.doctor.found import ERROR, OK, WARNING, Check, examine
 from ulr.errors import UserError
 from ulr.registry import Registry
-from ulr.storage import Storage
-from ulr.warehouse import Warehouse
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Warehouse
 
 
 def program(path, prints: str):

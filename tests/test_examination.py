@@ -6,9 +6,13 @@ import pytest
 
 from ulr.errors import UserError
 from ulr.examination import known_propensities, read_examination
-from ulr.schema import joint_propensities_schema, propensities_schema, truth_examination_schema
-from ulr.storage import Storage
-from ulr.warehouse import Warehouse
+from ulr.warehouse.schema import (
+    joint_propensities_schema,
+    propensities_schema,
+    truth_examination_schema,
+)
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Warehouse
 
 
 def stored(tmp_path, rows):

@@ -8,10 +8,10 @@ import pytest
 
 from ulr.errors import UserError
 from ulr.featurefiles import feature_names, other_names, read_features, with_names
-from ulr.schema import features_schema
 from ulr.scoring import check_order
 from ulr.training.reference import make_reference
 from ulr.training.scoring import load_booster, model_names, other_features
+from ulr.warehouse.schema import features_schema
 
 NAMES = ["price", "stock", "age"]
 X = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)

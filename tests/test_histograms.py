@@ -18,7 +18,7 @@ from ulr.histograms import (
     partition_of,
     transit_schema,
 )
-from ulr.schema import groups_schema
+from ulr.warehouse.schema import groups_schema
 
 
 def fold(pages: list[dict], max_position: int = 50) -> pa.Table:

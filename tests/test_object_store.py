@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from moto.server import ThreadedMotoServer
 
-from ulr import lock
 from ulr.cli import main
 from ulr.errors import UserError
-from ulr.storage import Storage
-from ulr.warehouse import Warehouse
+from ulr.warehouse import lock
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Warehouse
 
 TABLE = pa.table({"n": [1, 2, 3]})
 SECRET = "open-sesame"  # in the address: Spark's workers began before this server

@@ -9,8 +9,8 @@ from pair_samples import independent_propensities
 from ulr.errors import DataRefused, UserError
 from ulr.pair_rows import feature_matrix
 from ulr.pair_table import build_pair_table, make_recipe
-from ulr.schema import features_schema, groups_schema, pairs_schema
 from ulr.training.dataset import read_pairs
+from ulr.warehouse.schema import features_schema, groups_schema, pairs_schema
 
 THETA = np.array([1.0, 0.5, 0.25, 0.2])
 GIVEN = independent_propensities(THETA)

@@ -11,9 +11,9 @@ from ulr.evaluation.totals import Column, Totals, total
 from ulr.outbox import waiting
 from ulr.promoting import PREVIOUS, SAMPLE_SIZE, promote, roll_back
 from ulr.registry import CHALLENGER, CHAMPION, Registry
-from ulr.schema import diagnostics_schema
-from ulr.storage import Storage
-from ulr.warehouse import Warehouse
+from ulr.warehouse.schema import diagnostics_schema
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Warehouse
 
 HOW = Promote(metric="snips_dcg", min_effective_sample_size=10, diagnostics="warning")
 

@@ -13,7 +13,7 @@ from ulr.errors import RegistryAway, UserError
 from ulr.outbox import kept_if_away, sync, waiting
 from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.submission import flat, read_submission
-from ulr.warehouse import Warehouse
+from ulr.warehouse.tables import Warehouse
 
 LOADER = """
 import sys

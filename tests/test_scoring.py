@@ -2,9 +2,9 @@ import pyarrow as pa
 import pytest
 
 from ulr.errors import DataRefused, UserError
-from ulr.schema import features_schema, scores_schema
 from ulr.scoring import score_table
 from ulr.training.scoring import check_width
+from ulr.warehouse.schema import features_schema, scores_schema
 
 
 def features(*rows):

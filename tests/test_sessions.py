@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from ulr import parquetlogs
 from ulr.logfiles import find_log, folder_columns
 from ulr.parquetlogs import conform
-from ulr.schema import TIMESTAMP, page_schema
+from ulr.warehouse.schema import TIMESTAMP, page_schema
 
 ROWS = 7
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)

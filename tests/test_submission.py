@@ -4,10 +4,10 @@ import pyarrow as pa
 import pytest
 
 from ulr.promoting import SAMPLE_SIZE
-from ulr.schema import metrics_schema, pairs_schema
-from ulr.storage import Storage
 from ulr.submission import gather_submission
-from ulr.warehouse import Warehouse
+from ulr.warehouse.schema import metrics_schema, pairs_schema
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Warehouse
 
 ROW = {"stage": "pairs", "subject": "joint", "name": "effective_sample_size", "value": 70.0}
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from pyarrow._fs import _MockFileSystem
 
-from ulr import lock
 from ulr.errors import UserError
-from ulr.storage import Storage, fingerprint, open_filesystem
-from ulr.warehouse import Warehouse
+from ulr.warehouse import lock
+from ulr.warehouse.storage import Storage, fingerprint, open_filesystem
+from ulr.warehouse.tables import Warehouse
 
 DAY = "dt=2026-01-01"
 

@@ -14,7 +14,7 @@ from ulr.errors import DataRefused
 from ulr.groups import write_groups
 from ulr.logfiles import find_log
 from ulr.sessions import open_pages
-from ulr.warehouse import Outcome, Warehouse, identity_of
+from ulr.warehouse.tables import Outcome, Warehouse, identity_of
 
 # Where the log lies and how much memory may be used do not change what is published.
 _NO_MATTER = ("path", "max_duplicates_held")

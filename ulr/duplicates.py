@@ -19,8 +19,8 @@ from ulr.contract import CheckedPages, check_pages
 from ulr.engine.columns import hashes
 from ulr.engine.session import spark_schema
 from ulr.engine.shuffle import PARCEL, pack_bytes, unpack
-from ulr.schema import page_schema, plain_read_schema
 from ulr.sessions import PageSource
+from ulr.warehouse.schema import page_schema, plain_read_schema
 
 
 class Suspects:

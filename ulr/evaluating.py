@@ -22,9 +22,9 @@ from ulr.featurefiles import find_features
 from ulr.pairing import partition_name
 from ulr.scoring import check_order
 from ulr.sources import Sources, gather, receive
-from ulr.storage import Storage, fingerprint
 from ulr.training.scoring import load_scorer
-from ulr.warehouse import Outcome, Warehouse, identity_of
+from ulr.warehouse.storage import Storage, fingerprint
+from ulr.warehouse.tables import Outcome, Warehouse, identity_of
 from ulr.weights import Propensities
 
 NOBODY_LEFT_OUT = (

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ulr.errors import UserError
-from ulr.storage import open_filesystem
-from ulr.warehouse import Warehouse
+from ulr.warehouse.storage import open_filesystem
+from ulr.warehouse.tables import Warehouse
 from ulr.weights import Propensities
 
 COLUMNS = ("segment", "k", "l", "psi")

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from ulr.engine.columns import list_column, without_views
 from ulr.errors import DataRefused, UserError
 from ulr.letor import read_letor
-from ulr.schema import features_schema
-from ulr.storage import Storage, StoredFile, open_filesystem
+from ulr.warehouse.schema import features_schema
+from ulr.warehouse.storage import Storage, StoredFile, open_filesystem
 
 NAMES = "names"  # metadata of the column `features`: a JSON list of what the values are
 _SPARK = b"org.apache.spark.sql.parquet.row.metadata"  # where Spark keeps a column's metadata

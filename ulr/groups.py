@@ -24,9 +24,9 @@ from ulr.engine.columns import hashes, lists
 from ulr.engine.shuffle import PARCEL, open_table, pack_by_part, pack_bytes, unpack
 from ulr.histograms import canonical, fold_pages, merge, partition_of, transit_schema
 from ulr.kernels.hashing import hash_lists
-from ulr.schema import page_schema, plain_read_schema, quarantine_schema
 from ulr.sessions import PageSource, as_read
-from ulr.storage import Storage
+from ulr.warehouse.schema import page_schema, plain_read_schema, quarantine_schema
+from ulr.warehouse.storage import Storage
 
 MERGE_ROWS = 1_000_000  # partial groups held before they are merged
 

@@ -22,7 +22,7 @@ from ulr.engine.columns import bitmap, hashes, list_column, lists, valid
 from ulr.kernels.hashing import SEED, hash_lists, hash_words
 from ulr.kernels.merge import group_keys, merge_patterns
 from ulr.kernels.patterns import WORD, pack_clicks
-from ulr.schema import groups_schema
+from ulr.warehouse.schema import groups_schema
 
 transit_schema = pa.schema([*groups_schema, pa.field("context", pa.uint64(), nullable=False)])
 

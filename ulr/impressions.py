@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ulr.schema import read_schema
+from ulr.warehouse.schema import read_schema
 
 _OF_PAGE = ("query_id", "segment", "bucket", "swapped")
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow.fs as pafs
 
 from ulr.errors import UserError
-from ulr.storage import open_filesystem
+from ulr.warehouse.storage import open_filesystem
 
 _DOCID = re.compile(r"docid\s*=\s*(\S+)")
 _CHUNK = 1 << 24

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from ulr.errors import UserError
-from ulr.schema import OPTIONAL_COLUMNS
-from ulr.storage import Storage, StoredFile
+from ulr.warehouse.schema import OPTIONAL_COLUMNS
+from ulr.warehouse.storage import Storage, StoredFile
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # Hive's and Spark's folder name for null
 

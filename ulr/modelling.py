@@ -10,13 +10,13 @@ from pyspark.sql import SparkSession
 
 from ulr.config.settings import Train
 from ulr.pairing import partition_name
-from ulr.storage import Storage, fingerprint
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed import Fleet, Training, train_on_spark
 from ulr.training.plan import TrainPlan, record_of
 from ulr.training.spread import PairFiles
 from ulr.training.telemetry import Event
-from ulr.warehouse import Manifest, Outcome, Warehouse, identity_of
+from ulr.warehouse.storage import Storage, fingerprint
+from ulr.warehouse.tables import Manifest, Outcome, Warehouse, identity_of
 
 # How the work is shared out, and where it can be taken up again, does not change the model: it is
 # no part of its fingerprint.

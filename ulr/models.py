@@ -9,8 +9,8 @@ from typing import Any
 
 from ulr.errors import UserError
 from ulr.pairing import partition_name
-from ulr.storage import Storage, fingerprint
-from ulr.warehouse import Manifest, Warehouse
+from ulr.warehouse.storage import Storage, fingerprint
+from ulr.warehouse.tables import Manifest, Warehouse
 from ulr.weights import METHOD_NAMES
 
 MODEL, RECORD = "model.txt", "record.json"

@@ -25,7 +25,7 @@ from ulr.pair_rows import (
     shown_groups,
     take_features,
 )
-from ulr.schema import pairs_schema
+from ulr.warehouse.schema import pairs_schema
 from ulr.weight_health import WeightHealth
 from ulr.weights import LABELS, NEEDS_ALL_PAIRS, Propensities, weight_table
 

@@ -15,10 +15,10 @@ from ulr.examination import known_propensities
 from ulr.featurefiles import feature_names, find_features
 from ulr.pair_table import PairRecipe, PairReport, make_recipe
 from ulr.pairs import choose_variance, write_pairs
-from ulr.schema import metrics_schema
 from ulr.sources import Sources
-from ulr.storage import Storage
-from ulr.warehouse import Outcome, Warehouse, identity_of
+from ulr.warehouse.schema import metrics_schema
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Outcome, Warehouse, identity_of
 
 # Where files lie does not change what is published; their content is fingerprinted instead.
 _NO_MATTER = ("propensities",)

@@ -22,7 +22,7 @@ from ulr.histograms import cut_lists
 from ulr.pair_rows import shown_groups
 from ulr.pair_table import PairRecipe, PairReport, build_pair_table
 from ulr.sources import Sources, gather, receive
-from ulr.storage import Storage
+from ulr.warehouse.storage import Storage
 from ulr.weight_health import WeightHealth, read_health
 
 Batches = Iterator[pa.RecordBatch]

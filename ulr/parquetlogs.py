@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from ulr.engine.columns import valid, without_views
 from ulr.errors import UserError
 from ulr.logfiles import LogFiles, check_columns, folder_columns
-from ulr.schema import TIMESTAMP, reading
-from ulr.storage import open_filesystem
+from ulr.warehouse.schema import TIMESTAMP, reading
+from ulr.warehouse.storage import open_filesystem
 
 SPLIT_BYTES = 128 << 20
 MIN_SPLIT_BYTES = 8 << 20

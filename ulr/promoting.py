@@ -20,7 +20,7 @@ from ulr.outbox import kept_if_away, sync
 from ulr.registry import CHALLENGER, CHAMPION, Registered, Registry
 from ulr.submission import Submission
 from ulr.training.scoring import other_features
-from ulr.warehouse import Warehouse
+from ulr.warehouse.tables import Warehouse
 
 PREVIOUS, ROLLED_BACK = "ulr.previous_champion", "ulr.rolled_back"
 SAMPLE_SIZE = "weights_effective_sample_size"

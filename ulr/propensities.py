@@ -26,8 +26,8 @@ from ulr.propensity.given import theta_of_json
 from ulr.propensity.regression_em import Exposures
 from ulr.propensity.report import SegmentResult, curve_table, findings_table, joint_table
 from ulr.propensity.segments import estimate_segment
-from ulr.storage import Storage
-from ulr.warehouse import Outcome, Warehouse, identity_of
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Outcome, Warehouse, identity_of
 
 TABLES = ("diagnostics", "joint_propensities", "propensities")  # one run's, the last to be read
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ulr.schema import page_schema
-from ulr.warehouse import Manifest, Warehouse
+from ulr.warehouse.schema import page_schema
+from ulr.warehouse.tables import Manifest, Warehouse
 
 EACH = 2
 LENGTH = 300  # characters of a row that are shown

@@ -32,9 +32,9 @@ from ulr.run_tables import (
     trainings_of,
     weights_of,
 )
-from ulr.storage import Storage
 from ulr.submission import flat
-from ulr.warehouse import Warehouse
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Warehouse
 
 FOLDER = "reports"
 LIBRARIES = ("lightgbm", "mlflow", "numba", "numpy", "pyarrow", "pyspark")

@@ -18,8 +18,8 @@ from ulr.evaluation.totals import Totals
 from ulr.models import evaluation_name, read_model, read_record
 from ulr.pairing import partition_name
 from ulr.report.facts import Row
-from ulr.storage import fingerprint, open_filesystem
-from ulr.warehouse import Manifest, Warehouse
+from ulr.warehouse.storage import fingerprint, open_filesystem
+from ulr.warehouse.tables import Manifest, Warehouse
 
 PROPENSITIES = {"curve": "propensities", "joint": "joint_propensities",
                 "diagnostics": "diagnostics"}  # fmt: skip

@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from ulr.errors import UserError
 from ulr.featurefiles import feature_names, find_features, other_names
 from ulr.pair_rows import feature_matrix
-from ulr.schema import scores_schema
 from ulr.sources import Sources, gather, receive
-from ulr.storage import Storage, fingerprint
 from ulr.training.scoring import load_booster, load_scorer, model_names
-from ulr.warehouse import Outcome, Warehouse, identity_of
+from ulr.warehouse.schema import scores_schema
+from ulr.warehouse.storage import Storage, fingerprint
+from ulr.warehouse.tables import Outcome, Warehouse, identity_of
 
 Batches = Iterator[pa.RecordBatch]
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ulr.engine.columns import list_column, lists, whole
 from ulr.errors import UserError
-from ulr.schema import pairs_schema
+from ulr.warehouse.schema import pairs_schema
 
 # One shown document, sorted by (list_id, position): how `build_lists` wants them.
 shown_schema = pa.schema(

@@ -20,8 +20,8 @@ from ulr.engine.session import spark_schema
 from ulr.impressions import assemble_pages
 from ulr.logfiles import LogFiles
 from ulr.parquetlogs import check_first_file, plan_tasks, read_ids, read_rows
-from ulr.schema import impression_schema, page_schema, read_schema, reading
 from ulr.textlogs import read_typed_rows
+from ulr.warehouse.schema import impression_schema, page_schema, read_schema, reading
 
 Batches = Iterator[pa.RecordBatch]
 

@@ -19,8 +19,8 @@ from ulr.evaluation.totals import Totals
 from ulr.models import model_manifest, pairs_of_model, read_model, read_record
 from ulr.pairing import partition_name
 from ulr.redact import masked
-from ulr.storage import fingerprint
-from ulr.warehouse import Warehouse
+from ulr.warehouse.storage import fingerprint
+from ulr.warehouse.tables import Warehouse
 
 EXAMPLE_ROWS = 5
 

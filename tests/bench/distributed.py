@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from ulr.schema import pairs_schema
+from ulr.warehouse.schema import pairs_schema
 
 DOCS, PAIRS, FILES = 20, 60, 8
 ROUNDS = 2  # each contestant in turn, and the better of its times: neighbours come and go

@@ -18,7 +18,7 @@ from ulr.config.load import load_settings
 from ulr.engine.session import start_session
 from ulr.propensity.counts import swap_counts
 from ulr.propensity.tally import ARM_COLUMNS
-from ulr.schema import groups_schema
+from ulr.warehouse.schema import groups_schema
 
 FILES = 16
 PATTERNS_PER_GROUP = 2

@@ -16,7 +16,7 @@ from ulr.errors import UserError
 from ulr.evaluation.part import LOGGING, EvaluationPlan, evaluate_part
 from ulr.evaluation.rows import metric_values, metrics_table
 from ulr.evaluation.totals import Key
-from ulr.schema import metrics_schema
+from ulr.warehouse.schema import metrics_schema
 
 PLAN = EvaluationPlan(GIVEN, cuts=(1, 3), max_label=2)
 SCORE = {"z": 0.5, "y": 2.0, "x": -1.0}  # of query b, by feature value: see `model`

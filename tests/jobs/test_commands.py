@@ -12,8 +12,8 @@ from strategies import SHOWN, as_batch
 from ulr.cli import main
 from ulr.contract import check_pages
 from ulr.experiments.serving import arrange, assign, load_plan
-from ulr.schema import diagnostics_schema
-from ulr.warehouse import Warehouse
+from ulr.warehouse.schema import diagnostics_schema
+from ulr.warehouse.tables import Warehouse
 
 CHANGES = [
     "--set", "simulate.days=2", "--set", "simulate.pages_per_day=15000",

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ulr.cli import main
-from ulr.lock import hold
-from ulr.storage import Storage
+from ulr.warehouse.lock import hold
+from ulr.warehouse.storage import Storage
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE_S = 120

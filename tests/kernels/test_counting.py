@@ -14,7 +14,7 @@ from ulr.experiments.buckets import parse_bucket
 from ulr.kernels.patterns import count_positions
 from ulr.propensity.arms import WHOLE, counts_of
 from ulr.propensity.tally import ArmTally, exposure_batch
-from ulr.schema import groups_schema
+from ulr.warehouse.schema import groups_schema
 
 
 def group(sessions, *, query="q", segment=None, bucket=None, swapped=None):

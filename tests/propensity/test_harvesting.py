@@ -7,7 +7,7 @@ import pytest
 from tests.propensity import loops
 from ulr.propensity.diagnostics import drift_findings
 from ulr.propensity.harvesting import all_pairs, harvested_curve
-from ulr.schema import harvest_schema
+from ulr.warehouse.schema import harvest_schema
 
 POSITIONS = 6
 THETA = np.arange(1, POSITIONS + 1) ** -0.8

@@ -13,14 +13,14 @@ from ulr.quarantine import LENGTH, examples_of
 from ulr.report.facts import NIGHT, Facts
 from ulr.reporting import keep_report, kept_facts, latest_night, report_names, write_page
 from ulr.run_tables import days_of, propensity_parts
-from ulr.schema import (
+from ulr.warehouse.schema import (
     diagnostics_schema,
     joint_propensities_schema,
     propensities_schema,
     quarantine_schema,
 )
-from ulr.storage import Storage
-from ulr.warehouse import Warehouse
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Warehouse
 
 DATES = [dt.date(2026, 1, 1), dt.date(2026, 1, 2)]
 

@@ -14,7 +14,7 @@ from ulr.experiments.buckets import parse_bucket, permutation
 from ulr.simulate import log
 from ulr.simulate.log import simulate_log, times_of_day
 from ulr.simulate.presets import experiment_of
-from ulr.storage import Storage
+from ulr.warehouse.storage import Storage
 
 SMALL = [
     "simulate.days=2",

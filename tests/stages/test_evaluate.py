@@ -12,9 +12,9 @@ from ulr.cli import main
 from ulr.evaluating import evaluate_models
 from ulr.evaluation.part import EvaluationPlan, evaluate_part
 from ulr.featurefiles import find_features
-from ulr.schema import metrics_schema
 from ulr.sources import Sources
-from ulr.warehouse import Warehouse
+from ulr.warehouse.schema import metrics_schema
+from ulr.warehouse.tables import Warehouse
 
 DATE = ["--date", "2026-01-01"]
 

@@ -23,8 +23,8 @@ from logs import (
 
 from ulr import parquetlogs
 from ulr.errors import DataRefused
-from ulr.schema import groups_schema, page_schema, quarantine_schema
-from ulr.warehouse import Warehouse
+from ulr.warehouse.schema import groups_schema, page_schema, quarantine_schema
+from ulr.warehouse.tables import Warehouse
 
 
 def test_ten_thousand_rows_with_every_kind_of_broken_row_are_counted_exactly(spark, tmp_path):

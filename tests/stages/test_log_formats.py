@@ -29,9 +29,9 @@ from ulr.cli import user_error_of_a_task
 from ulr.commands.groups import describe
 from ulr.errors import UserError
 from ulr.logfiles import LogFiles
-from ulr.schema import impression_schema, page_schema
-from ulr.storage import Storage
 from ulr.textlogs import read_typed_rows, spark_url
+from ulr.warehouse.schema import impression_schema, page_schema
+from ulr.warehouse.storage import Storage
 
 
 @pytest.mark.parametrize(("form", "write"), [("json", write_json), ("csv", write_csv)])

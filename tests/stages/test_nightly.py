@@ -7,9 +7,9 @@ from jobs.test_jobs import tables
 from registry_server import comparison
 
 from ulr.cli import main
-from ulr.lock import hold
 from ulr.registry import Registry
-from ulr.storage import Storage
+from ulr.warehouse.lock import hold
+from ulr.warehouse.storage import Storage
 
 FIRST, SECOND = ["--date", "2026-01-01"], ["--date", "2026-01-02"]
 

@@ -16,10 +16,10 @@ from ulr.featurefiles import find_features, read_features
 from ulr.pair_rows import shown_groups
 from ulr.pair_table import build_pair_table, make_recipe
 from ulr.pairs import choose_variance, write_pairs
-from ulr.schema import features_schema, pairs_schema
 from ulr.sources import Sources
-from ulr.storage import Storage
-from ulr.warehouse import Warehouse
+from ulr.warehouse.schema import features_schema, pairs_schema
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Warehouse
 
 RECIPE = make_recipe("joint", GIVEN, co_click_variance=1.0)
 

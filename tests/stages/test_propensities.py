@@ -24,13 +24,13 @@ from ulr.propensity.arms import SwapCounts, counts_of
 from ulr.propensity.counts import exposures, harvest_table, moment_table, swap_counts
 from ulr.propensity.report import as_json
 from ulr.propensity.segments import estimate_segment
-from ulr.schema import (
+from ulr.warehouse.schema import (
     groups_schema,
     joint_propensities_schema,
     propensities_schema,
     swap_counts_schema,
 )
-from ulr.warehouse import Warehouse
+from ulr.warehouse.tables import Warehouse
 
 DATES = [dt.date(2026, 1, 1), dt.date(2026, 1, 2)]
 

@@ -21,7 +21,7 @@ from ulr.models import evaluation_name, trained_on
 from ulr.progress import watched
 from ulr.propensities import window_dates
 from ulr.terminal import Answer, say, show
-from ulr.warehouse import Warehouse
+from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr evaluate --date 2026-01-01..2026-01-03 --model joint"
 

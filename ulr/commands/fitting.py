@@ -20,7 +20,7 @@ from ulr.registry.live import shown_live
 from ulr.terminal import say
 from ulr.training.barrier import room_for
 from ulr.training.plan import TrainPlan
-from ulr.warehouse import Warehouse
+from ulr.warehouse.tables import Warehouse
 
 Start = Callable[[], SparkSession]
 

@@ -11,7 +11,7 @@ from ulr.dates import parse_dates
 from ulr.engine.session import start_session
 from ulr.progress import steps
 from ulr.terminal import Answer, say
-from ulr.warehouse import Outcome, Warehouse
+from ulr.warehouse.tables import Outcome, Warehouse
 
 EXAMPLE = "ulr groups --date 2026-01-01..2026-01-03"
 

@@ -25,7 +25,7 @@ from ulr.progress import Stepping
 from ulr.propensities import build_propensities, window_dates
 from ulr.propensity.report import words
 from ulr.registry import CHAMPION
-from ulr.warehouse import Warehouse
+from ulr.warehouse.tables import Warehouse
 
 STAGES = ("groups", "propensities", "pairs", "train", "evaluate", "promote")
 

@@ -12,11 +12,11 @@ from ulr.commands.night_stages import STAGES, Night
 from ulr.commands.reports import report_night
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
-from ulr.lock import hold
 from ulr.night import FAILURE, Summary, run_night
 from ulr.progress import steps
 from ulr.terminal import Answer, say, show
-from ulr.warehouse import Warehouse
+from ulr.warehouse.lock import hold
+from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr nightly --date 2026-01-03 --from-stage pairs"
 FOLDER = "nights"

@@ -11,7 +11,7 @@ from ulr.engine.session import start_session
 from ulr.pairing import build_pairs
 from ulr.progress import watched
 from ulr.terminal import Answer, say
-from ulr.warehouse import Outcome, Warehouse
+from ulr.warehouse.tables import Outcome, Warehouse
 
 EXAMPLE = "ulr pairs --date 2026-01-01..2026-01-03 --set pairs.method=joint"
 

@@ -19,7 +19,7 @@ from ulr.given_files import check_target
 from ulr.progress import watched
 from ulr.propensities import plain_rates, window_dates
 from ulr.terminal import Answer, say, show
-from ulr.warehouse import Warehouse
+from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr plan-swaps --date 2026-01-03 --out plan.json"
 

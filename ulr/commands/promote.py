@@ -17,7 +17,7 @@ from ulr.progress import watched
 from ulr.promoting import Decision, promote, roll_back
 from ulr.registry import CHAMPION
 from ulr.terminal import Answer, say
-from ulr.warehouse import Warehouse
+from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr promote --date 2026-01-03"
 

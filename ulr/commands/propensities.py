@@ -19,7 +19,7 @@ from ulr.propensities import build_propensities, drift, window_dates
 from ulr.propensity.diagnostics import Finding
 from ulr.propensity.report import as_json, curve_table, words
 from ulr.terminal import Answer, say
-from ulr.warehouse import Warehouse
+from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr propensities --date 2026-01-03 --figure theta.png"
 

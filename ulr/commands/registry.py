@@ -18,7 +18,7 @@ from ulr.promoting import ROLLED_BACK
 from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.submission import Submission, gather_submission
 from ulr.terminal import Answer, say, show
-from ulr.warehouse import Warehouse
+from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr registry list"
 

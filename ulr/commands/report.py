@@ -12,9 +12,9 @@ from pathlib import Path
 
 from ulr.config.settings import Settings
 from ulr.reporting import FOLDER, kept_facts, latest_night, page_place, write_page
-from ulr.storage import Storage
 from ulr.terminal import Answer, say
-from ulr.warehouse import Warehouse
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr report 2026-01-03"
 

@@ -15,7 +15,7 @@ from ulr.report.facts import Facts, report_name
 from ulr.reporting import comparison_facts, keep_report, night_facts, page_place
 from ulr.run_tables import Model
 from ulr.terminal import say
-from ulr.warehouse import Warehouse
+from ulr.warehouse.tables import Warehouse
 
 
 def report_night(night: Night, summary: Summary) -> None:

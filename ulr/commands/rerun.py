@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import re
 
-from ulr.aside import PAIRS, Aside, check_name
 from ulr.commands import evaluate
 from ulr.commands.fitting import Trial
 from ulr.commands.reports import report_comparison
@@ -20,6 +19,7 @@ from ulr.dates import parse_dates
 from ulr.errors import UserError
 from ulr.report.facts import RERUN
 from ulr.terminal import Answer, say, show
+from ulr.warehouse.overlay import PAIRS, Aside, check_name
 from ulr.weights import METHOD_NAMES
 
 EXAMPLE = (

@@ -13,7 +13,7 @@ from ulr.progress import watched
 from ulr.registry import CHAMPION
 from ulr.scoring import build_scores
 from ulr.terminal import Answer, say
-from ulr.warehouse import Warehouse
+from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr score --model models:/ulr-ranker@champion --features data/simulated/features"
 

@@ -7,7 +7,7 @@ import argparse
 from ulr.commands.fitting import Trial, fit
 from ulr.config.settings import Settings
 from ulr.terminal import Answer
-from ulr.warehouse import Warehouse
+from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr train --set pairs.method=joint --set train.num_workers=2"
 

@@ -13,7 +13,6 @@ from functools import partial
 
 from rich.table import Table
 
-from ulr.aside import Aside
 from ulr.commands import evaluate
 from ulr.commands.fitting import Trial, fit
 from ulr.commands.registry import registry_of, submission
@@ -26,13 +25,14 @@ from ulr.evaluation.part import LOGGING
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Estimate
 from ulr.examination import WAREHOUSE
-from ulr.lock import hold
 from ulr.models import read_model
 from ulr.pairing import build_pairs
 from ulr.progress import steps, watched
 from ulr.propensities import build_propensities, window_dates
 from ulr.terminal import say
-from ulr.warehouse import Outcome, Warehouse
+from ulr.warehouse.lock import hold
+from ulr.warehouse.overlay import Aside
+from ulr.warehouse.tables import Outcome, Warehouse
 
 FOLDER = "reruns"
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from ulr.doctor.found import ERROR, OK, WARNING, Found
-from ulr.storage import Storage
+from ulr.warehouse.storage import Storage
 
 MIN_JAVA, MIN_PYTHON = 17, (3, 11)
 GB = 2**30

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 
 from ulr.doctor.found import ERROR, OK, WARNING, Found
 from ulr.errors import UserError
-from ulr.lock import LEASE_S, hold
-from ulr.storage import Storage
-from ulr.warehouse import Warehouse
+from ulr.warehouse.lock import LEASE_S, hold
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Warehouse
 
 TABLE = "doctor-check"  # a table of its own in the warehouse, for the time of a check
 TIMEOUT_S = 5.0

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.evaluation.totals import Estimate, Key, Totals
-from ulr.schema import metrics_schema
+from ulr.warehouse.schema import metrics_schema
 
 STAGE = "evaluate"
 

@@ -23,7 +23,12 @@ from ulr.propensity.tally import (
     exposure_batch,
     read_batches,
 )
-from ulr.schema import exposures_schema, harvest_schema, moments_schema, swap_counts_schema
+from ulr.warehouse.schema import (
+    exposures_schema,
+    harvest_schema,
+    moments_schema,
+    swap_counts_schema,
+)
 
 FEW_TASKS = 64
 

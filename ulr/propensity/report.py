@@ -13,7 +13,7 @@ from ulr.propensity.browsing import BrowsingFit
 from ulr.propensity.curve import Curve
 from ulr.propensity.diagnostics import Finding
 from ulr.propensity.joint import PairEstimate
-from ulr.schema import diagnostics_schema, joint_propensities_schema, propensities_schema
+from ulr.warehouse.schema import diagnostics_schema, joint_propensities_schema, propensities_schema
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from ulr.experiments.buckets import MAX_SIDE, parse_bucket
 from ulr.kernels.patterns import count_patterns, count_positions
-from ulr.schema import exposures_schema, swap_counts_schema
-from ulr.storage import open_filesystem
+from ulr.warehouse.schema import exposures_schema, swap_counts_schema
+from ulr.warehouse.storage import open_filesystem
 
 ARM_COLUMNS = ["segment", "bucket", "swapped", "patterns", "counts"]
 EXPOSURE_COLUMNS = ["query_id", "segment", "bucket", "doc_ids", "patterns", "counts"]

@@ -25,8 +25,8 @@ from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
 
 from ulr.errors import RegistryAway, UserError
 from ulr.registry.runs import LIVE, write_model, write_record
-from ulr.storage import fingerprint
 from ulr.submission import Submission
+from ulr.warehouse.storage import fingerprint
 
 CHALLENGER, CHAMPION = "challenger", "champion"
 DATABASE = "mlflow.db"

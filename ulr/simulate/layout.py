@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ulr.schema import TIMESTAMP, impression_schema, page_schema
 from ulr.simulate.traffic import Pages
 from ulr.simulate.world import Names
+from ulr.warehouse.schema import TIMESTAMP, impression_schema, page_schema
 
 
 def page_table(

@@ -22,7 +22,6 @@ from ulr.config.settings import Simulate
 from ulr.errors import UserError
 from ulr.featurefiles import with_names
 from ulr.letor import read_letor
-from ulr.schema import features_schema
 from ulr.simulate.layout import impression_table, page_table
 from ulr.simulate.presets import click_models, experiment_of
 from ulr.simulate.randomness import scrambled_ids, stream
@@ -36,7 +35,8 @@ from ulr.simulate.world import (
     WorldBlock,
     weak_ranker,
 )
-from ulr.storage import Storage
+from ulr.warehouse.schema import features_schema
+from ulr.warehouse.storage import Storage
 
 RECORD = "simulation.json"
 PAGES_PER_BLOCK = 65_536

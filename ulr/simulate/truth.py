@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.config.settings import Simulate
-from ulr.schema import truth_examination_schema, truth_relevance_schema
 from ulr.simulate.clicks import relevance_of
 from ulr.simulate.presets import click_models
 from ulr.simulate.traffic import Catalogue, fill_shelf, query_shares
-from ulr.storage import Storage
+from ulr.warehouse.schema import truth_examination_schema, truth_relevance_schema
+from ulr.warehouse.storage import Storage
 
 
 def write_truth(settings: Simulate, catalogue: Catalogue) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ulr.storage import Storage
 from ulr.training.biases import Biases
 from ulr.training.state import TrainState, state_from_json
+from ulr.warehouse.storage import Storage
 
 TABLE = "checkpoints"
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ulr.engine.columns import whole
 from ulr.errors import UserError
 from ulr.kernels.layout import PairArrays, offsets_of, take_queries
-from ulr.schema import pairs_schema
+from ulr.warehouse.schema import pairs_schema
 
 _INT32 = ("doc_rows", "positions", "pair_i", "pair_j")
 

@@ -20,10 +20,10 @@ from ulr.engine.columns import hashes, lists, whole
 from ulr.engine.shuffle import PARCEL, pack_by_part
 from ulr.errors import UserError
 from ulr.holdout import queries_aside
-from ulr.schema import pairs_schema
-from ulr.storage import open_filesystem
 from ulr.training.reference import in_sample
 from ulr.training.task import TRAIN, VALIDATION
+from ulr.warehouse.schema import pairs_schema
+from ulr.warehouse.storage import open_filesystem
 
 Batches = Iterator[pa.RecordBatch]
 READ_ROWS = 512  # queries at a time: some megabytes of features

@@ -8,7 +8,7 @@ A variant that only trains otherwise takes the re-run's pairs as well.
 from __future__ import annotations
 
 from ulr.errors import UserError
-from ulr.warehouse import Manifest, Warehouse
+from ulr.warehouse.tables import Manifest, Warehouse
 
 GROUPS = ("groups",)
 PAIRS = (*GROUPS, "propensities", "joint_propensities", "diagnostics", "pairs")

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 
 from ulr import __version__
 from ulr.errors import UserError
-from ulr.lock import Assure, hold
-from ulr.schema import SCHEMA_VERSION
-from ulr.storage import Storage, fingerprint
+from ulr.warehouse.lock import Assure, hold
+from ulr.warehouse.schema import SCHEMA_VERSION
+from ulr.warehouse.storage import Storage, fingerprint
 
 MADE_BY = {"quarantine": "groups", "joint_propensities": "propensities", "models": "train",
            "diagnostics": "propensities", "metrics": "evaluate", "scores": "score"}  # fmt: skip

@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from ulr.errors import UserError
-from ulr.storage import Storage
+from ulr.warehouse.storage import Storage
 
 LEASE_S = 60.0
 SETTLE_S = 1.0  # after this long the last of two claims made at once is seen by both
