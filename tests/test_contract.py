@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import any_pages, as_batch, good_pages
 
-from ulr.contract import REASONS, check_pages
+from ulr.clicklog.contract import REASONS, check_pages
 
 
 @given(st.lists(any_pages(), min_size=1, max_size=20))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import as_batch, good_pages
 
-from ulr.contract import check_pages
+from ulr.clicklog.contract import check_pages
 from ulr.histograms import (
     canonical,
     cut_lists,

@@ -8,9 +8,9 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ulr import parquetlogs
-from ulr.logfiles import find_log, folder_columns
-from ulr.parquetlogs import conform
+from ulr.clicklog import parquet as parquetlogs
+from ulr.clicklog.files import find_log, folder_columns
+from ulr.clicklog.parquet import conform
 from ulr.warehouse.schema import TIMESTAMP, page_schema
 
 ROWS = 7

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
+from ulr.clicklog.contract import REASONS
+from ulr.clicklog.files import find_log
+from ulr.clicklog.pages import open_pages
 from ulr.config.settings import Groups, Sessions
-from ulr.contract import REASONS
 from ulr.errors import DataRefused
 from ulr.groups import write_groups
-from ulr.logfiles import find_log
-from ulr.sessions import open_pages
 from ulr.warehouse.tables import Outcome, Warehouse, identity_of
 
 # Where the log lies and how much memory may be used do not change what is published.

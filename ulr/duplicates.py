@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from ulr.contract import CheckedPages, check_pages
+from ulr.clicklog.contract import CheckedPages, check_pages
+from ulr.clicklog.pages import PageSource
 from ulr.engine.columns import hashes
 from ulr.engine.session import spark_schema
 from ulr.engine.shuffle import PARCEL, pack_bytes, unpack
-from ulr.sessions import PageSource
 from ulr.warehouse.schema import page_schema, plain_read_schema
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ulr.contract import CheckedPages
+from ulr.clicklog.contract import CheckedPages
 from ulr.engine.columns import bitmap, hashes, list_column, lists, valid
 from ulr.kernels.hashing import SEED, hash_lists, hash_words
 from ulr.kernels.merge import group_keys, merge_patterns

@@ -13,12 +13,12 @@ from platform import python_version
 from typing import Any
 
 from ulr import __version__
+from ulr.clicklog.quarantine import examples_of
 from ulr.config.load import default_settings
 from ulr.config.settings import Settings
 from ulr.errors import UserError
 from ulr.evaluation.totals import Totals
 from ulr.examination import WAREHOUSE
-from ulr.quarantine import examples_of
 from ulr.redact import masked
 from ulr.report.facts import NIGHT, Facts, Row, read_facts, report_name
 from ulr.report.page import page

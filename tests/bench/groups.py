@@ -22,12 +22,12 @@ from measure import PeakMemory
 from rich.console import Console
 from rich.table import Table
 
+from ulr.clicklog.files import find_log
+from ulr.clicklog.pages import open_pages
 from ulr.config.load import load_settings
 from ulr.config.settings import Settings
 from ulr.engine.session import start_session
 from ulr.groups import write_groups
-from ulr.logfiles import find_log
-from ulr.sessions import open_pages
 from ulr.simulate.log import simulate_log
 
 DATE = dt.date(2026, 1, 1)

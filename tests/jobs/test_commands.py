@@ -10,7 +10,7 @@ import pytest
 from strategies import SHOWN, as_batch
 
 from ulr.cli import main
-from ulr.contract import check_pages
+from ulr.clicklog.contract import check_pages
 from ulr.experiments.serving import arrange, assign, load_plan
 from ulr.warehouse.schema import diagnostics_schema
 from ulr.warehouse.tables import Warehouse

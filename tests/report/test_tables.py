@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from report.samples import HOSTILE, curve, diagnostics, joint
 
+from ulr.clicklog.quarantine import LENGTH, examples_of
 from ulr.errors import UserError
-from ulr.quarantine import LENGTH, examples_of
 from ulr.report.facts import NIGHT, Facts
 from ulr.reporting import keep_report, kept_facts, latest_night, report_names, write_page
 from ulr.run_tables import days_of, propensity_parts

@@ -21,7 +21,7 @@ from logs import (
     write_parquet,
 )
 
-from ulr import parquetlogs
+from ulr.clicklog import parquet as parquetlogs
 from ulr.errors import DataRefused
 from ulr.warehouse.schema import groups_schema, page_schema, quarantine_schema
 from ulr.warehouse.tables import Warehouse

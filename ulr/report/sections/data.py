@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ulr.contract import REASONS
+from ulr.clicklog.contract import REASONS
 from ulr.report.charts import bars_chart
 from ulr.report.facts import Facts, Row, by_method, part
 from ulr.report.html import Cell, Html, figure, join, node, paragraph, table

@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from ulr.clicklog.files import LogFiles
+from ulr.clicklog.impressions import assemble_pages
+from ulr.clicklog.parquet import check_first_file, plan_tasks, read_ids, read_rows
+from ulr.clicklog.text import read_typed_rows
 from ulr.config.settings import Sessions
 from ulr.engine.session import spark_schema
-from ulr.impressions import assemble_pages
-from ulr.logfiles import LogFiles
-from ulr.parquetlogs import check_first_file, plan_tasks, read_ids, read_rows
-from ulr.textlogs import read_typed_rows
 from ulr.warehouse.schema import impression_schema, page_schema, read_schema, reading
 
 Batches = Iterator[pa.RecordBatch]

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ulr.clicklog.files import LogFiles, check_columns, folder_columns
 from ulr.engine.columns import valid, without_views
 from ulr.errors import UserError
-from ulr.logfiles import LogFiles, check_columns, folder_columns
 from ulr.warehouse.schema import TIMESTAMP, reading
 from ulr.warehouse.storage import open_filesystem
 

@@ -18,9 +18,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from ulr.clicklog.files import LogFiles, check_columns, folder_columns
 from ulr.engine.session import spark_schema
 from ulr.errors import UserError
-from ulr.logfiles import LogFiles, check_columns, folder_columns
 
 _RAW = "raw"
 _PATTERN = re.compile(r"([\\*?\[\]{}])")
