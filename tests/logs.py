@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ulr.config.load import load_settings
-from ulr.daily import build_groups
+from ulr.groups.stage import build_groups
 from ulr.warehouse.schema import page_schema
 from ulr.warehouse.tables import Warehouse
 

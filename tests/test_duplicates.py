@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ulr.duplicates import _keep_repeated, held_by_one
 from ulr.engine.shuffle import pack_bytes
+from ulr.groups.deduplicate import _keep_repeated, held_by_one
 
 
 @pytest.mark.parametrize("partitions", [1, 8, 64, 2000])

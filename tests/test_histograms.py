@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import as_batch, good_pages
 
 from ulr.clicklog.contract import check_pages
-from ulr.histograms import (
+from ulr.groups.histograms import (
     canonical,
     cut_lists,
     fold_pages,

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ulr.co_clicks import co_click_sums, prior_variance
 from ulr.engine.columns import lists
 from ulr.errors import DataRefused, UserError
-from ulr.histograms import cut_lists
+from ulr.groups.histograms import cut_lists
 from ulr.kernels.layout import PairArrays, take_queries
 from ulr.pair_counts import WeightedPairs, weigh_histograms, weigh_labels
 from ulr.pair_grouping import by_query, by_ranking, drop_documents

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ulr.co_clicks import co_click_sums, prior_variance
-from ulr.histograms import cut_lists
+from ulr.groups.histograms import cut_lists
 from ulr.pair_rows import shown_groups
 from ulr.pair_table import PairRecipe, PairReport, build_pair_table
 from ulr.sources import Sources, gather, receive

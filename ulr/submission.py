@@ -90,7 +90,7 @@ def gather_submission(
             "ulr.method": method,
             "ulr.window": window,
             "ulr.pairs": str(manifest.inputs["pairs"]),
-            "ulr.groups": fingerprint(groups),
+            "ulr.groups.tasks": fingerprint(groups),
         },
         metrics=_metrics(totals, name) | _whole(health) | _counts(manifest.counts),
         history=record.get("validation", {}),

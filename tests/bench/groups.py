@@ -27,7 +27,7 @@ from ulr.clicklog.pages import open_pages
 from ulr.config.load import load_settings
 from ulr.config.settings import Settings
 from ulr.engine.session import start_session
-from ulr.groups import write_groups
+from ulr.groups.tasks import write_groups
 from ulr.simulate.log import simulate_log
 
 DATE = dt.date(2026, 1, 1)

@@ -6,9 +6,9 @@ import argparse
 from functools import partial
 
 from ulr.config.settings import Settings
-from ulr.daily import build_groups
 from ulr.dates import parse_dates
 from ulr.engine.session import start_session
+from ulr.groups.stage import build_groups
 from ulr.progress import steps
 from ulr.terminal import Answer, say
 from ulr.warehouse.tables import Outcome, Warehouse

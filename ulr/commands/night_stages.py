@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 from ulr.commands import evaluate, groups, pairs, promote
 from ulr.commands.fitting import Trial, describe, fit
 from ulr.config.settings import Settings
-from ulr.daily import build_groups
 from ulr.dates import held_out
 from ulr.engine.session import start_session
 from ulr.evaluation.part import LOGGING
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Totals
+from ulr.groups.stage import build_groups
 from ulr.models import read_model
 from ulr.night import Done, Step
 from ulr.pairing import build_pairs

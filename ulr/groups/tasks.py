@@ -20,10 +20,10 @@ from pyspark.sql import functions as F
 
 from ulr.clicklog.contract import CheckedPages, check_pages
 from ulr.clicklog.pages import PageSource, as_read
-from ulr.duplicates import Suspects, find_suspects, first_pages, suspect_rows
 from ulr.engine.columns import hashes, lists
 from ulr.engine.shuffle import PARCEL, open_table, pack_by_part, pack_bytes, unpack
-from ulr.histograms import canonical, fold_pages, merge, partition_of, transit_schema
+from ulr.groups.deduplicate import Suspects, find_suspects, first_pages, suspect_rows
+from ulr.groups.histograms import canonical, fold_pages, merge, partition_of, transit_schema
 from ulr.kernels.hashing import hash_lists
 from ulr.warehouse.schema import page_schema, plain_read_schema, quarantine_schema
 from ulr.warehouse.storage import Storage

@@ -13,7 +13,7 @@ from ulr.clicklog.files import find_log
 from ulr.clicklog.pages import open_pages
 from ulr.config.settings import Groups, Sessions
 from ulr.errors import DataRefused
-from ulr.groups import write_groups
+from ulr.groups.tasks import write_groups
 from ulr.warehouse.tables import Outcome, Warehouse, identity_of
 
 # Where the log lies and how much memory may be used do not change what is published.
