@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ulr.errors import UserError
-from ulr.featurefiles import feature_names, other_names, read_features, with_names
+from ulr.features.files import feature_names, other_names, read_features, with_names
 from ulr.scoring import check_order
 from ulr.training.reference import make_reference
 from ulr.training.scoring import load_booster, model_names, other_features

@@ -1,7 +1,7 @@
 import numpy as np
 import pyarrow as pa
 
-from ulr.holdout import in_part, queries_aside
+from ulr.features.split import in_part, queries_aside
 
 NAMES = pa.array([f"q{n}" for n in range(4000)])
 

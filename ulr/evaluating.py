@@ -18,10 +18,10 @@ from ulr.errors import UserError
 from ulr.evaluation.part import EvaluationPlan, evaluate_part
 from ulr.evaluation.rows import metrics_table
 from ulr.evaluation.totals import Totals, read_totals
-from ulr.featurefiles import find_features
+from ulr.features.copartition import Sources, gather, receive
+from ulr.features.files import find_features
 from ulr.pairing import partition_name
 from ulr.scoring import check_order
-from ulr.sources import Sources, gather, receive
 from ulr.training.scoring import load_scorer
 from ulr.warehouse.storage import Storage, fingerprint
 from ulr.warehouse.tables import Outcome, Warehouse, identity_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ulr.features.join import Rows, ShownGroups
 from ulr.kernels.layout import PairArrays, offsets_of
 from ulr.pair_counts import WeightedPairs
-from ulr.pair_rows import Rows, ShownGroups
 
 
 def by_ranking(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairArrays:

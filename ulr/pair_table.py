@@ -13,11 +13,7 @@ import pyarrow as pa
 from ulr.co_clicks import co_click_sums, prior_variance
 from ulr.engine.columns import lists
 from ulr.errors import DataRefused, UserError
-from ulr.groups.histograms import cut_lists
-from ulr.kernels.layout import PairArrays, take_queries
-from ulr.pair_counts import WeightedPairs, weigh_histograms, weigh_labels
-from ulr.pair_grouping import by_query, by_ranking, drop_documents
-from ulr.pair_rows import (
+from ulr.features.join import (
     Rows,
     ShownGroups,
     feature_rows,
@@ -25,6 +21,10 @@ from ulr.pair_rows import (
     shown_groups,
     take_features,
 )
+from ulr.groups.histograms import cut_lists
+from ulr.kernels.layout import PairArrays, take_queries
+from ulr.pair_counts import WeightedPairs, weigh_histograms, weigh_labels
+from ulr.pair_grouping import by_query, by_ranking, drop_documents
 from ulr.warehouse.schema import pairs_schema
 from ulr.weight_health import WeightHealth
 from ulr.weights import LABELS, NEEDS_ALL_PAIRS, Propensities, weight_table

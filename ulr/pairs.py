@@ -18,10 +18,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ulr.co_clicks import co_click_sums, prior_variance
+from ulr.features.copartition import Sources, gather, receive
+from ulr.features.join import shown_groups
 from ulr.groups.histograms import cut_lists
-from ulr.pair_rows import shown_groups
 from ulr.pair_table import PairRecipe, PairReport, build_pair_table
-from ulr.sources import Sources, gather, receive
 from ulr.warehouse.storage import Storage
 from ulr.weight_health import WeightHealth, read_health
 

@@ -16,7 +16,7 @@ from ulr.config.settings import Propensities
 from ulr.dates import parse_dates
 from ulr.em_exposures import em_exposures
 from ulr.errors import UserError
-from ulr.featurefiles import find_features
+from ulr.features.files import find_features
 from ulr.propensity.affine import regressions
 from ulr.propensity.arms import Arm, counts_of
 from ulr.propensity.counts import exposures, harvest_table, moment_table, swap_counts

@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ulr.errors import UserError
-from ulr.featurefiles import feature_names, find_features, other_names
-from ulr.pair_rows import feature_matrix
-from ulr.sources import Sources, gather, receive
+from ulr.features.copartition import Sources, gather, receive
+from ulr.features.files import feature_names, find_features, other_names
+from ulr.features.join import feature_matrix
 from ulr.training.scoring import load_booster, load_scorer, model_names
 from ulr.warehouse.schema import scores_schema
 from ulr.warehouse.storage import Storage, fingerprint

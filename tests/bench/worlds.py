@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ulr.features.letor import read_letor
 from ulr.kernels.merge import merge_patterns
 from ulr.kernels.patterns import pack_clicks
-from ulr.letor import read_letor
 from ulr.simulate.browsing import Browsing, Continuous, Independent, RowSkipping, power_curve
 from ulr.simulate.clicks import ClickModel
 from ulr.simulate.randomness import stream

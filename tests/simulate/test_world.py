@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ulr.errors import UserError
-from ulr.letor import read_letor
+from ulr.features.letor import read_letor
 from ulr.simulate.randomness import scrambled_ids, stream
 from ulr.simulate.traffic import Catalogue, fill_shelf, query_shares
 from ulr.simulate.world import Judged, Synthetic, weak_ranker

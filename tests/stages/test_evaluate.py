@@ -11,8 +11,8 @@ from test_pair_table import FEATURES, GIVEN
 from ulr.cli import main
 from ulr.evaluating import evaluate_models
 from ulr.evaluation.part import EvaluationPlan, evaluate_part
-from ulr.featurefiles import find_features
-from ulr.sources import Sources
+from ulr.features.copartition import Sources
+from ulr.features.files import find_features
 from ulr.warehouse.schema import metrics_schema
 from ulr.warehouse.tables import Warehouse
 
@@ -65,7 +65,7 @@ def test_evaluate_publishes_once_and_prints_what_it_found_again(trained, capsys)
 
 
 def test_queries_judged_by_were_left_out_of_the_pairs(trained):
-    from ulr.holdout import in_part
+    from ulr.features.split import in_part
 
     root, _ = trained
     files = Warehouse(f"{root}/warehouse").files("pairs", "method=joint")

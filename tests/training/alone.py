@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow.parquet as pq
 
-from ulr.holdout import queries_aside
+from ulr.features.split import queries_aside
 from ulr.training.biases import first_biases
 from ulr.training.dataset import read_pairs, split_queries
 from ulr.training.plan import LEARNED, TrainPlan

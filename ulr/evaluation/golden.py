@@ -14,9 +14,9 @@ import pyarrow as pa
 from ulr.errors import UserError
 from ulr.evaluation.seen import Seen
 from ulr.evaluation.totals import Column
+from ulr.features.join import hash_column
 from ulr.kernels.merge import group_keys
 from ulr.kernels.ranking_metrics import metric_names, ranking_metrics
-from ulr.pair_rows import hash_column
 
 CUTS = (1, 3, 5, 10)
 _UNSEEN = -1e9  # below every position

@@ -14,9 +14,9 @@ from ulr.evaluation.golden import Judged, golden_columns, judge
 from ulr.evaluation.pairwise import pair_loss_column, weigh_seen
 from ulr.evaluation.seen import Seen, see
 from ulr.evaluation.totals import Column, Totals, minus, total
+from ulr.features.join import feature_matrix
 from ulr.groups.histograms import cut_lists
 from ulr.pair_counts import WeightedPairs
-from ulr.pair_rows import feature_matrix
 from ulr.pair_table import make_recipe
 from ulr.weights import Propensities
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ulr.features.join import Rows, ShownGroups, feature_rows, shown_groups
 from ulr.kernels.patterns import count_positions
-from ulr.pair_rows import Rows, ShownGroups, feature_rows, shown_groups
 
 
 @dataclass(frozen=True)

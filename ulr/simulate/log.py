@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 
 from ulr.config.settings import Simulate
 from ulr.errors import UserError
-from ulr.featurefiles import with_names
-from ulr.letor import read_letor
+from ulr.features.files import with_names
+from ulr.features.letor import read_letor
 from ulr.simulate.layout import impression_table, page_table
 from ulr.simulate.presets import click_models, experiment_of
 from ulr.simulate.randomness import scrambled_ids, stream

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ulr.letor import JudgedDocuments
+from ulr.features.letor import JudgedDocuments
 from ulr.simulate.randomness import stream
 
 BLOCK = 1024

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ulr.engine.columns import lists
 from ulr.errors import UserError
-from ulr.featurefiles import other_names
+from ulr.features.files import other_names
 
 
 def load_booster(model_text: str) -> lgb.Booster:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from ulr.engine.columns import hashes, lists, whole
 from ulr.engine.shuffle import PARCEL, pack_by_part
 from ulr.errors import UserError
-from ulr.holdout import queries_aside
+from ulr.features.split import queries_aside
 from ulr.training.reference import in_sample
 from ulr.training.task import TRAIN, VALIDATION
 from ulr.warehouse.schema import pairs_schema

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ulr.engine.shuffle import PARCEL, open_table, pack_by_part, unpack
-from ulr.featurefiles import feature_names, read_features
+from ulr.features.files import feature_names, read_features
+from ulr.features.split import Part, in_part
 from ulr.groups.histograms import partition_of
-from ulr.holdout import Part, in_part
 from ulr.warehouse.schema import features_schema, groups_schema
 from ulr.warehouse.storage import open_filesystem
 

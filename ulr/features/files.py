@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from ulr.engine.columns import list_column, without_views
 from ulr.errors import DataRefused, UserError
-from ulr.letor import read_letor
+from ulr.features.letor import read_letor
 from ulr.warehouse.schema import features_schema
 from ulr.warehouse.storage import Storage, StoredFile, open_filesystem
 
