@@ -28,7 +28,7 @@ from ulr.config.load import load_settings
 from ulr.config.settings import Settings
 from ulr.engine.session import start_session
 from ulr.groups.tasks import write_groups
-from ulr.simulate.log import simulate_log
+from ulr.simulate.stage import simulate_log
 
 DATE = dt.date(2026, 1, 1)
 ROUNDS = 4

@@ -11,9 +11,9 @@ from ulr.config.load import load_settings
 from ulr.config.settings import Simulate
 from ulr.errors import UserError
 from ulr.experiments.buckets import parse_bucket, permutation
-from ulr.simulate import log
-from ulr.simulate.log import simulate_log, times_of_day
+from ulr.simulate import stage as log
 from ulr.simulate.presets import experiment_of
+from ulr.simulate.stage import simulate_log, times_of_day
 from ulr.warehouse.storage import Storage
 
 SMALL = [

@@ -7,7 +7,7 @@ import argparse
 from ulr.config.settings import Settings
 from ulr.engine.session import start_session
 from ulr.progress import watched
-from ulr.simulate.log import already_written, simulate_log
+from ulr.simulate.stage import already_written, simulate_log
 from ulr.terminal import Answer, say
 
 EXAMPLE = "ulr simulate --set simulate.examination.model=continuous"

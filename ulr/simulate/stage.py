@@ -22,11 +22,10 @@ from ulr.config.settings import Simulate
 from ulr.errors import UserError
 from ulr.features.files import with_names
 from ulr.features.letor import read_letor
-from ulr.simulate.layout import impression_table, page_table
 from ulr.simulate.presets import click_models, experiment_of
 from ulr.simulate.randomness import scrambled_ids, stream
+from ulr.simulate.tables import impression_table, page_table, write_truth
 from ulr.simulate.traffic import Catalogue, draw_pages, fill_shelf, query_shares
-from ulr.simulate.truth import write_truth
 from ulr.simulate.world import (
     Judged,
     LinearRanker,
