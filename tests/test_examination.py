@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from ulr.errors import UserError
-from ulr.examination import known_propensities, read_examination
+from ulr.propensity.examination import known_propensities, read_examination
 from ulr.warehouse.schema import (
     joint_propensities_schema,
     propensities_schema,

@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 from tests.propensity.experiments import SwapLab, click_model, queries, single_buckets
 from ulr.experiments.plan import all_pairs_of, design
 from ulr.experiments.serving import NONE, Assignment, Plan, arrange, assign, load_plan
-from ulr.propensity.single_swap import single_swap_curve
+from ulr.propensity.estimators import single_swap_curve
 from ulr.simulate.browsing import Independent
 
 PLAN = Plan("salt", (("1:2", 0.2), ("1:5", 0.1), ("1,2:2,5", 0.1)))

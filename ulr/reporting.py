@@ -18,7 +18,7 @@ from ulr.config.load import default_settings
 from ulr.config.settings import Settings
 from ulr.errors import UserError
 from ulr.evaluation.totals import Totals
-from ulr.examination import WAREHOUSE
+from ulr.propensity.examination import WAREHOUSE
 from ulr.redact import masked
 from ulr.report.facts import NIGHT, Facts, Row, read_facts, report_name
 from ulr.report.page import page

@@ -6,12 +6,12 @@ import numpy as np
 from worlds import Log
 
 from ulr.config.load import load_settings
-from ulr.examination import as_published
 from ulr.experiments.buckets import Bucket, parse_bucket, permutation
-from ulr.propensity.arms import WHOLE, Arm, BucketArms, SwapCounts
 from ulr.propensity.estimators import Evidence
-from ulr.propensity.report import curve_table, joint_table
-from ulr.propensity.segments import estimate_segment
+from ulr.propensity.examination import as_published
+from ulr.propensity.stage import estimate_segment
+from ulr.propensity.swap_counts import WHOLE, Arm, BucketArms, SwapCounts
+from ulr.propensity.tables import curve_table, joint_table
 from ulr.simulate.randomness import stream
 from ulr.weights import Propensities
 

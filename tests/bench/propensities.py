@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from ulr.config.load import load_settings
 from ulr.engine.session import start_session
-from ulr.propensity.counts import swap_counts
 from ulr.propensity.tally import ARM_COLUMNS
+from ulr.propensity.tasks import swap_counts
 from ulr.warehouse.schema import groups_schema
 
 FILES = 16

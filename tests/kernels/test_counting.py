@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.propensity import loops
 from ulr.experiments.buckets import parse_bucket
 from ulr.kernels.patterns import count_positions
-from ulr.propensity.arms import WHOLE, counts_of
+from ulr.propensity.swap_counts import WHOLE, counts_of
 from ulr.propensity.tally import ArmTally, exposure_batch
 from ulr.warehouse.schema import groups_schema
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from ulr.experiments.buckets import parse_bucket, permutation
-from ulr.propensity.arms import WHOLE, Arm, BucketArms, SwapCounts
+from ulr.propensity.swap_counts import WHOLE, Arm, BucketArms, SwapCounts
 from ulr.simulate.browsing import Continuous, Independent, RowSkipping
 from ulr.simulate.clicks import ClickModel, relevance_of
 

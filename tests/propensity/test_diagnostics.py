@@ -10,12 +10,10 @@ from tests.propensity.test_swaps import BROWSING, POSITIONS, arms_of, draw, lab_
 from ulr.config.load import load_settings
 from ulr.propensity import diagnostics
 from ulr.propensity.affine import Regression, affine_curve
-from ulr.propensity.arms import BucketArms, SwapCounts
-from ulr.propensity.combined import combined_curve
 from ulr.propensity.curve import monotone
-from ulr.propensity.estimators import Evidence
-from ulr.propensity.given import given_curve, theta_of_json
-from ulr.propensity.segments import estimate_segment, fall_back
+from ulr.propensity.estimators import Evidence, combined_curve, given_curve, theta_of_json
+from ulr.propensity.stage import estimate_segment, fall_back
+from ulr.propensity.swap_counts import BucketArms, SwapCounts
 from ulr.simulate.browsing import Independent
 
 ALARM = 0.01

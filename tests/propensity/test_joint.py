@@ -8,11 +8,11 @@ import pytest
 from tests.propensity import loops
 from tests.propensity.experiments import SwapLab, click_model, pair_buckets, queries, single_buckets
 from tests.propensity.test_swaps import BROWSING, POSITIONS, arms_of, draw, lab_of
-from ulr.propensity.arms import SwapCounts
 from ulr.propensity.browsing import fit_browsing, row_skipping_psi
-from ulr.propensity.combined import combined_curve
 from ulr.propensity.diagnostics import browsing_findings
+from ulr.propensity.estimators import combined_curve
 from ulr.propensity.joint import frechet, joint_estimates, measure_pairs
+from ulr.propensity.swap_counts import SwapCounts
 from ulr.simulate.browsing import RowSkipping
 
 CHOSEN = {

@@ -18,12 +18,10 @@ from tests.propensity.experiments import (
     single_buckets,
 )
 from ulr.experiments.buckets import parse_bucket
-from ulr.propensity.adjacent_chain import adjacent_chain_curve
-from ulr.propensity.arms import WHOLE, Arm, BucketArms, SwapCounts
-from ulr.propensity.combined import combined_curve
+from ulr.propensity.estimators import adjacent_chain_curve, combined_curve, single_swap_curve
 from ulr.propensity.joint import measure_pairs
 from ulr.propensity.ratios import _joint_pairs, pair_ratios, position_ratios
-from ulr.propensity.single_swap import single_swap_curve
+from ulr.propensity.swap_counts import WHOLE, Arm, BucketArms, SwapCounts
 
 POSITIONS = 10
 POWER = np.arange(1, POSITIONS + 1) ** -1.0

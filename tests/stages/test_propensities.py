@@ -11,19 +11,18 @@ import pytest
 from tests.kernels.test_counting import by_segment, group
 from tests.propensity import loops
 from ulr.config.load import load_settings
-from ulr.em_exposures import em_exposures
 from ulr.errors import UserError
-from ulr.propensities import (
+from ulr.propensity.stage import (
     _files_read,
     build_propensities,
     estimate_propensities,
+    estimate_segment,
     plain_rates,
     window_dates,
 )
-from ulr.propensity.arms import SwapCounts, counts_of
-from ulr.propensity.counts import exposures, harvest_table, moment_table, swap_counts
-from ulr.propensity.report import as_json
-from ulr.propensity.segments import estimate_segment
+from ulr.propensity.swap_counts import SwapCounts, counts_of
+from ulr.propensity.tables import as_json
+from ulr.propensity.tasks import em_exposures, exposures, harvest_table, moment_table, swap_counts
 from ulr.warehouse.schema import (
     groups_schema,
     joint_propensities_schema,
@@ -222,7 +221,7 @@ def test_the_alarm_is_shared_by_all_parts_of_the_traffic(spark, tmp_path, monkey
     rows = random_groups(np.random.default_rng(6), 200)
     alarms = []
     monkeypatch.setattr(
-        "ulr.propensities.estimate_segment",
+        "ulr.propensity.stage.estimate_segment",
         lambda segment, evidence, how, pooled=None: (
             alarms.append(how.alarm) or estimate_segment(segment, evidence, how, pooled)
         ),

@@ -22,8 +22,8 @@ from ulr.models import read_model
 from ulr.night import Done, Step
 from ulr.pairing import build_pairs
 from ulr.progress import Stepping
-from ulr.propensities import build_propensities, window_dates
-from ulr.propensity.report import words
+from ulr.propensity.stage import build_propensities, window_dates
+from ulr.propensity.tables import words
 from ulr.registry import CHAMPION
 from ulr.warehouse.tables import Warehouse
 

@@ -17,7 +17,7 @@ from ulr.errors import UserError
 from ulr.experiments.plan import PlannedBucket, all_pairs_of, design
 from ulr.given_files import check_target
 from ulr.progress import watched
-from ulr.propensities import plain_rates, window_dates
+from ulr.propensity.stage import plain_rates, window_dates
 from ulr.terminal import Answer, say, show
 from ulr.warehouse.tables import Warehouse
 

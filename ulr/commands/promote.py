@@ -11,10 +11,10 @@ from ulr.commands.registry import registry_of, submission_of
 from ulr.config.settings import Settings
 from ulr.errors import UserError
 from ulr.evaluation.totals import Totals
-from ulr.examination import WAREHOUSE
 from ulr.models import evaluation_name, read_model
 from ulr.progress import watched
 from ulr.promoting import Decision, promote, roll_back
+from ulr.propensity.examination import WAREHOUSE
 from ulr.registry import CHAMPION
 from ulr.terminal import Answer, say
 from ulr.warehouse.tables import Warehouse

@@ -24,11 +24,11 @@ from ulr.evaluating import EvaluationOutcome
 from ulr.evaluation.part import LOGGING
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Estimate
-from ulr.examination import WAREHOUSE
 from ulr.models import read_model
 from ulr.pairing import build_pairs
 from ulr.progress import steps, watched
-from ulr.propensities import build_propensities, window_dates
+from ulr.propensity.examination import WAREHOUSE
+from ulr.propensity.stage import build_propensities, window_dates
 from ulr.terminal import say
 from ulr.warehouse.lock import hold
 from ulr.warehouse.overlay import Aside

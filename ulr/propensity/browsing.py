@@ -19,7 +19,7 @@ from itertools import combinations
 import numpy as np
 from scipy.optimize import minimize
 
-from ulr.propensity.arms import Arm, BucketArms, SwapCounts
+from ulr.propensity.swap_counts import Arm, BucketArms, SwapCounts
 
 MODELS = ("independent", "continuous", "row_skipping")
 

@@ -13,11 +13,11 @@ import numpy as np
 from scipy.stats import chi2, t
 
 from ulr.propensity.affine import Regression
-from ulr.propensity.arms import BucketArms, SwapCounts
 from ulr.propensity.browsing import BrowsingFit
 from ulr.propensity.curve import Curve
-from ulr.propensity.graph import name_nodes
 from ulr.propensity.joint import PairEstimate
+from ulr.propensity.least_squares import name_nodes
+from ulr.propensity.swap_counts import BucketArms, SwapCounts
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.propensity.curve import Curve
-from ulr.propensity.graph import connected_components, name_nodes
+from ulr.propensity.least_squares import connected_components, name_nodes
 
 ROUNDS = 100  # five to ten do
 CLOSE = 1e-10

@@ -13,11 +13,11 @@ from itertools import combinations
 
 import numpy as np
 
-from ulr.propensity.arms import SwapCounts
 from ulr.propensity.browsing import BrowsingFit
 from ulr.propensity.curve import Curve
 from ulr.propensity.least_squares import Solution, solve_ratios
 from ulr.propensity.ratios import pair_ratios
+from ulr.propensity.swap_counts import SwapCounts
 
 ANCHOR = (1, 2)
 PAIR_SWAPS, ALL_SWAPS = "pair_swaps", "all_swaps"

@@ -7,12 +7,12 @@ with cycles the best compromise, whose misfit is a chi-square.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from ulr.propensity.graph import connected_components, name_nodes
 from ulr.propensity.ratios import Node, Ratios
 
 FLOOR = 1e-12  # a variance of zero (clicks that always come together) must not weigh infinitely
@@ -141,3 +141,35 @@ def _design(
             if node in column:
                 design[row, place[column[node]]] = sign
     return design, touched
+
+
+Node = TypeVar("Node")
+
+
+def connected_components(
+    nodes: Iterable[Node], edges: Iterable[tuple[Node, Node]]
+) -> list[list[Node]]:
+    """Components in order of their smallest node, each in rising order."""
+    root = {node: node for node in nodes}
+
+    def find(node: Node) -> Node:
+        while root[node] != node:
+            root[node] = root[root[node]]
+            node = root[node]
+        return node
+
+    for a, b in edges:
+        low, high = sorted((find(a), find(b)))
+        root[high] = low
+    found: dict[Node, list[Node]] = {}
+    for node in sorted(root):
+        found.setdefault(find(node), []).append(node)
+    return [found[low] for low in sorted(found)]
+
+
+def name_nodes(nodes: Iterable[Node]) -> str:
+    """{1, 2} for people; a long run of positions is cut in the middle."""
+    names = [str(node) for node in nodes]
+    if len(names) > 12:
+        names = [*names[:8], "...", *names[-2:]]
+    return "{" + ", ".join(names) + "}"

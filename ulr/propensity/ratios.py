@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ulr.propensity.arms import WHOLE, Arm, BucketArms
+from ulr.propensity.swap_counts import WHOLE, Arm, BucketArms
 
 Node = int | tuple[int, int]
 

@@ -18,7 +18,7 @@ import lightgbm as lgb
 import numpy as np
 
 from ulr.propensity.curve import Curve
-from ulr.propensity.graph import connected_components, name_nodes
+from ulr.propensity.least_squares import connected_components, name_nodes
 
 PRIOR_SHOWS = 2.0
 

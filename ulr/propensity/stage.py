@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,18 +14,19 @@ from pyspark.sql import SparkSession
 
 from ulr.config.settings import Propensities
 from ulr.dates import parse_dates
-from ulr.em_exposures import em_exposures
 from ulr.errors import UserError
 from ulr.features.files import find_features
+from ulr.propensity import diagnostics
 from ulr.propensity.affine import regressions
-from ulr.propensity.arms import Arm, counts_of
-from ulr.propensity.counts import exposures, harvest_table, moment_table, swap_counts
+from ulr.propensity.browsing import fit_browsing
+from ulr.propensity.curve import Curve, monotone
 from ulr.propensity.diagnostics import drift_findings
-from ulr.propensity.estimators import HARVESTS, SWAPS, Evidence
-from ulr.propensity.given import theta_of_json
+from ulr.propensity.estimators import ESTIMATORS, HARVESTS, SWAPS, Evidence, theta_of_json
+from ulr.propensity.joint import joint_estimates, measure_pairs
 from ulr.propensity.regression_em import Exposures
-from ulr.propensity.report import SegmentResult, curve_table, findings_table, joint_table
-from ulr.propensity.segments import estimate_segment
+from ulr.propensity.swap_counts import Arm, counts_of
+from ulr.propensity.tables import SegmentResult, curve_table, findings_table, joint_table
+from ulr.propensity.tasks import em_exposures, exposures, harvest_table, moment_table, swap_counts
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Outcome, Warehouse, identity_of
 
@@ -215,3 +216,56 @@ def _of(table: pa.Table | None, segment: str) -> pa.Table | None:
 
 def _trust(moments: pa.Table | None) -> list | None:
     return None if moments is None else regressions(moments)
+
+
+def estimate_segment(
+    segment: str | None, evidence: Evidence, how: Propensities, pooled: Curve | None = None
+) -> SegmentResult:
+    """theta, psi and diagnostics of one segment; thin positions take theirs from `pooled`."""
+    measured = curve = ESTIMATORS[how.estimator](evidence, how)
+    if pooled is not None:
+        curve = fall_back(curve, pooled)
+    if how.monotone:  # last: a value of all traffic's may rise above the segment's own
+        curve = monotone(curve)
+    swaps = evidence.swaps if evidence.swaps.buckets else None
+    fit, fared = fit_browsing(how.browsing, curve.theta, swaps, width=how.row_width)
+    solution = None
+    if swaps is not None and how.joint != "none":
+        solution = measure_pairs(swaps, min_coclicks=how.min_coclicks, joint=how.joint)
+    pairs = joint_estimates(curve, solution, fit)
+    findings = diagnostics.component_findings(measured)
+    findings += diagnostics.agreement_findings(measured, how.alarm)
+    if swaps is not None:
+        findings += diagnostics.sample_ratio_findings(swaps, how.alarm)
+        findings += diagnostics.untouched_findings(swaps, how.alarm)
+        findings += diagnostics.joint_findings(curve, pairs)
+        findings += diagnostics.browsing_findings(fit, fared)
+    findings += diagnostics.trust_findings(evidence.trust or [], how.alarm)
+    return SegmentResult(segment, curve, pairs, fit, fared, findings)
+
+
+def fall_back(curve: Curve, pooled: Curve) -> Curve:
+    """Take all traffic's value where the segment's own was refused, and say so."""
+    thin = [
+        i
+        for i in range(curve.positions)
+        if np.isnan(curve.theta[i]) and not np.isnan(pooled.theta[i])
+    ]
+    values = {name: _taken(curve, pooled, name, thin) for name in ("theta", "alpha", "beta")}
+    covariance = curve.covariance.copy()
+    source, note = list(curve.source), list(curve.note)
+    covariance[thin, :] = covariance[:, thin] = 0.0
+    covariance[np.ix_(thin, thin)] = pooled.covariance[np.ix_(thin, thin)]
+    for i in thin:
+        source[i], note[i] = "pooled", f"all traffic's value; this segment: {note[i]}"
+    return replace(curve, **values, covariance=covariance, source=source, note=note)
+
+
+def _taken(curve: Curve, pooled: Curve, name: str, thin: list[int]) -> np.ndarray | None:
+    """One of the curve's arrays with all traffic's values at the thin positions."""
+    own, others = getattr(curve, name), getattr(pooled, name)
+    if own is None or others is None:
+        return own
+    taken = own.copy()
+    taken[thin] = others[thin]
+    return taken
