@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ulr.kernels.layout import PairArrays
-from ulr.pair_counts import Histograms
-from ulr.weights import Propensities
+from ulr.pairs.weighting import Histograms
+from ulr.pairs.weights import Propensities
 
 
 def independent_propensities(theta: np.ndarray) -> Propensities:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pair_samples import histograms
 
-from ulr.co_clicks import co_click_sums, prior_variance
+from ulr.pairs.prior import co_click_sums, prior_variance
 from ulr.simulate.browsing import Continuous, Independent, RowSkipping, power_curve
 
 K = 5

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from pair_samples import histograms
 
 from ulr.errors import UserError
-from ulr.pair_counts import weigh_histograms, weigh_labels
+from ulr.pairs.weighting import weigh_histograms, weigh_labels
+from ulr.pairs.weights import METHODS, NEEDS_ALL_PAIRS, Propensities, weight_table
 from ulr.simulate.browsing import Continuous, Independent, RowSkipping, power_curve
-from ulr.weights import METHODS, NEEDS_ALL_PAIRS, Propensities, weight_table
 
 K = 6
 THETA = power_curve(K, 0.8)

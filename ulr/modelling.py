@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Train
-from ulr.pairing import partition_name
+from ulr.pairs.stage import partition_name
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed import Fleet, Training, train_on_spark
 from ulr.training.plan import TrainPlan, record_of

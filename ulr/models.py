@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ulr.errors import UserError
-from ulr.pairing import partition_name
+from ulr.pairs.stage import partition_name
+from ulr.pairs.weights import METHOD_NAMES
 from ulr.warehouse.storage import Storage, fingerprint
 from ulr.warehouse.tables import Manifest, Warehouse
-from ulr.weights import METHOD_NAMES
 
 MODEL, RECORD = "model.txt", "record.json"
 

@@ -16,7 +16,7 @@ from ulr.config.settings import Settings
 from ulr.evaluation.rows import metrics_table
 from ulr.evaluation.totals import Totals
 from ulr.models import evaluation_name, read_model, read_record
-from ulr.pairing import partition_name
+from ulr.pairs.stage import partition_name
 from ulr.report.facts import Row
 from ulr.warehouse.storage import fingerprint, open_filesystem
 from ulr.warehouse.tables import Manifest, Warehouse

@@ -17,7 +17,7 @@ from ulr import __version__
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Totals
 from ulr.models import model_manifest, pairs_of_model, read_model, read_record
-from ulr.pairing import partition_name
+from ulr.pairs.stage import partition_name
 from ulr.redact import masked
 from ulr.warehouse.storage import fingerprint
 from ulr.warehouse.tables import Warehouse
@@ -89,7 +89,7 @@ def gather_submission(
             "ulr.version": __version__,
             "ulr.method": method,
             "ulr.window": window,
-            "ulr.pairs": str(manifest.inputs["pairs"]),
+            "ulr.pairs.tasks": str(manifest.inputs["pairs"]),
             "ulr.groups.tasks": fingerprint(groups),
         },
         metrics=_metrics(totals, name) | _whole(health) | _counts(manifest.counts),

@@ -7,13 +7,13 @@ from worlds import Log
 
 from ulr.config.load import load_settings
 from ulr.experiments.buckets import Bucket, parse_bucket, permutation
+from ulr.pairs.weights import Propensities
 from ulr.propensity.estimators import Evidence
 from ulr.propensity.examination import as_published
 from ulr.propensity.stage import estimate_segment
 from ulr.propensity.swap_counts import WHOLE, Arm, BucketArms, SwapCounts
 from ulr.propensity.tables import curve_table, joint_table
 from ulr.simulate.randomness import stream
-from ulr.weights import Propensities
 
 
 def estimated_propensities(log: Log, pages: int, seed: int) -> Propensities:

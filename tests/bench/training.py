@@ -79,7 +79,7 @@ def _contest(args: argparse.Namespace) -> dict[str, float]:
 
 def _ours(inputs: tuple, log: Log, args: argparse.Namespace):
     from ulr.config.load import load_settings
-    from ulr.pair_table import build_pair_table, make_recipe
+    from ulr.pairs.table import build_pair_table, make_recipe
     from ulr.training.dataset import read_pairs
     from ulr.training.trainer import train_ranker
 

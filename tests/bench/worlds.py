@@ -10,13 +10,13 @@ import pyarrow as pa
 from ulr.features.letor import read_letor
 from ulr.kernels.merge import merge_patterns
 from ulr.kernels.patterns import pack_clicks
+from ulr.pairs.weights import Propensities
 from ulr.simulate.browsing import Browsing, Continuous, Independent, RowSkipping, power_curve
 from ulr.simulate.clicks import ClickModel
 from ulr.simulate.randomness import stream
 from ulr.simulate.traffic import Catalogue, fill_shelf
 from ulr.simulate.world import Judged, Names, Synthetic, WorldBlock, weak_ranker
 from ulr.warehouse.schema import features_schema, groups_schema
-from ulr.weights import Propensities
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ import pytest
 from test_pair_table import FEATURES, GIVEN, GROUPS, group, groups_of
 
 from ulr.cli import main
-from ulr.co_clicks import co_click_sums, prior_variance
 from ulr.errors import DataRefused
 from ulr.features import files as featurefiles
 from ulr.features.copartition import Sources
 from ulr.features.files import find_features, read_features
 from ulr.features.join import shown_groups
-from ulr.pair_table import build_pair_table, make_recipe
-from ulr.pairs import choose_variance, write_pairs
+from ulr.pairs.prior import co_click_sums, prior_variance
+from ulr.pairs.table import build_pair_table, make_recipe
+from ulr.pairs.tasks import choose_variance, write_pairs
 from ulr.warehouse.schema import features_schema, pairs_schema
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse

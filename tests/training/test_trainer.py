@@ -13,13 +13,13 @@ from pair_samples import histograms, independent_propensities
 from ulr.errors import UserError
 from ulr.kernels.lambdas import lambda_gradients
 from ulr.kernels.layout import PairArrays, concat_pairs, lists_of
-from ulr.pair_counts import weigh_histograms
+from ulr.pairs.weighting import weigh_histograms
+from ulr.pairs.weights import weight_table
 from ulr.simulate.browsing import Independent, power_curve
 from ulr.training.biases import Biases, first_biases
 from ulr.training.dataset import RankingData, split_queries
 from ulr.training.objective import GRID, LambdaOptions, PairObjective, grid_for, repaired
 from ulr.training.trainer import split_parameters, train_ranker
-from ulr.weights import weight_table
 
 DOCS, WIDTH = 8, 5
 SETTINGS = {

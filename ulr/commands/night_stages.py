@@ -20,7 +20,7 @@ from ulr.evaluation.totals import Totals
 from ulr.groups.stage import build_groups
 from ulr.models import read_model
 from ulr.night import Done, Step
-from ulr.pairing import build_pairs
+from ulr.pairs.stage import build_pairs
 from ulr.progress import Stepping
 from ulr.propensity.stage import build_propensities, window_dates
 from ulr.propensity.tables import words

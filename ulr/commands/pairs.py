@@ -8,7 +8,7 @@ from functools import partial
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.engine.session import start_session
-from ulr.pairing import build_pairs
+from ulr.pairs.stage import build_pairs
 from ulr.progress import watched
 from ulr.terminal import Answer, say
 from ulr.warehouse.tables import Outcome, Warehouse

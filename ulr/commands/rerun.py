@@ -17,10 +17,10 @@ from ulr.config.load import load_settings
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.errors import UserError
+from ulr.pairs.weights import METHOD_NAMES
 from ulr.report.facts import RERUN
 from ulr.terminal import Answer, say, show
 from ulr.warehouse.overlay import PAIRS, Aside, check_name
-from ulr.weights import METHOD_NAMES
 
 EXAMPLE = (
     "ulr rerun --from 2026-01-01 --to 2026-01-03 --methods robust,joint "

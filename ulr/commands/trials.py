@@ -25,7 +25,7 @@ from ulr.evaluation.part import LOGGING
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Estimate
 from ulr.models import read_model
-from ulr.pairing import build_pairs
+from ulr.pairs.stage import build_pairs
 from ulr.progress import steps, watched
 from ulr.propensity.examination import WAREHOUSE
 from ulr.propensity.stage import build_propensities, window_dates

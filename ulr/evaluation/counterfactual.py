@@ -18,7 +18,7 @@ import numpy as np
 from ulr.errors import UserError
 from ulr.evaluation.seen import Seen
 from ulr.evaluation.totals import Column
-from ulr.weights import Propensities
+from ulr.pairs.weights import Propensities
 
 LOWER_IS_BETTER = ("arp", "pair_loss")
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ulr.evaluation.seen import Seen
 from ulr.evaluation.totals import Column
-from ulr.pair_counts import WeightedPairs, weigh_histograms
-from ulr.pair_table import PairRecipe
+from ulr.pairs.table import PairRecipe
+from ulr.pairs.weighting import WeightedPairs, weigh_histograms
 
 
 def weigh_seen(seen: Seen, recipe: PairRecipe) -> WeightedPairs:

@@ -16,9 +16,9 @@ from ulr.evaluation.seen import Seen, see
 from ulr.evaluation.totals import Column, Totals, minus, total
 from ulr.features.join import feature_matrix
 from ulr.groups.histograms import cut_lists
-from ulr.pair_counts import WeightedPairs
-from ulr.pair_table import make_recipe
-from ulr.weights import Propensities
+from ulr.pairs.table import make_recipe
+from ulr.pairs.weighting import WeightedPairs
+from ulr.pairs.weights import Propensities
 
 LOGGING = "logging"  # the ranking that was shown
 Scorer = Callable[[np.ndarray], np.ndarray]

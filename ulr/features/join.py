@@ -14,7 +14,7 @@ import pyarrow as pa
 from ulr.engine.columns import hashes, lists, whole
 from ulr.errors import DataRefused
 from ulr.kernels.merge import group_keys, merge_patterns
-from ulr.pair_counts import Histograms
+from ulr.pairs.weighting import Histograms
 
 
 @dataclass(frozen=True)

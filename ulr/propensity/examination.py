@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ulr.errors import UserError
+from ulr.pairs.weights import Propensities
 from ulr.warehouse.storage import open_filesystem
 from ulr.warehouse.tables import Warehouse
-from ulr.weights import Propensities
 
 COLUMNS = ("segment", "k", "l", "psi")
 WAREHOUSE = "warehouse"

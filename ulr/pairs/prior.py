@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ulr.kernels.pair_weights import PAIRS, REACH, SPREAD, clicked_places, co_click_spread
-from ulr.pair_counts import Histograms
+from ulr.pairs.weighting import Histograms
 
 
 def co_click_sums(groups: Histograms, table_of: np.ndarray, psi: np.ndarray) -> np.ndarray:

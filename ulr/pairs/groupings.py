@@ -6,7 +6,7 @@ import numpy as np
 
 from ulr.features.join import Rows, ShownGroups
 from ulr.kernels.layout import PairArrays, offsets_of
-from ulr.pair_counts import WeightedPairs
+from ulr.pairs.weighting import WeightedPairs
 
 
 def by_ranking(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairArrays:

@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ulr.co_clicks import co_click_sums, prior_variance
 from ulr.features.copartition import Sources, gather, receive
 from ulr.features.join import shown_groups
 from ulr.groups.histograms import cut_lists
-from ulr.pair_table import PairRecipe, PairReport, build_pair_table
+from ulr.pairs.health import WeightHealth, read_health
+from ulr.pairs.prior import co_click_sums, prior_variance
+from ulr.pairs.table import PairRecipe, PairReport, build_pair_table
 from ulr.warehouse.storage import Storage
-from ulr.weight_health import WeightHealth, read_health
 
 Batches = Iterator[pa.RecordBatch]
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from ulr.co_clicks import co_click_sums, prior_variance
 from ulr.engine.columns import lists
 from ulr.errors import DataRefused, UserError
 from ulr.features.join import (
@@ -23,11 +22,12 @@ from ulr.features.join import (
 )
 from ulr.groups.histograms import cut_lists
 from ulr.kernels.layout import PairArrays, take_queries
-from ulr.pair_counts import WeightedPairs, weigh_histograms, weigh_labels
-from ulr.pair_grouping import by_query, by_ranking, drop_documents
+from ulr.pairs.groupings import by_query, by_ranking, drop_documents
+from ulr.pairs.health import WeightHealth
+from ulr.pairs.prior import co_click_sums, prior_variance
+from ulr.pairs.weighting import WeightedPairs, weigh_histograms, weigh_labels
+from ulr.pairs.weights import LABELS, NEEDS_ALL_PAIRS, Propensities, weight_table
 from ulr.warehouse.schema import pairs_schema
-from ulr.weight_health import WeightHealth
-from ulr.weights import LABELS, NEEDS_ALL_PAIRS, Propensities, weight_table
 
 GROUPINGS = {"ranking": by_ranking, "query": by_query}
 MISSING = ("drop", "error")

@@ -8,7 +8,7 @@ import numpy as np
 
 from ulr.errors import UserError
 from ulr.kernels.pair_weights import clicked_places, label_pairs, weigh_groups
-from ulr.weight_health import WeightHealth
+from ulr.pairs.health import WeightHealth
 
 SESSION_WEIGHTS = ("none", "idcg")
 

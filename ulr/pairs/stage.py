@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from ulr.config.settings import Pairs
 from ulr.features.copartition import Sources
 from ulr.features.files import feature_names, find_features
-from ulr.pair_table import PairRecipe, PairReport, make_recipe
-from ulr.pairs import choose_variance, write_pairs
+from ulr.pairs.table import PairRecipe, PairReport, make_recipe
+from ulr.pairs.tasks import choose_variance, write_pairs
 from ulr.propensity.examination import known_propensities
 from ulr.warehouse.schema import metrics_schema
 from ulr.warehouse.storage import Storage
