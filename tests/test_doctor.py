@@ -98,7 +98,7 @@ def test_more_workers_than_slots_are_an_error_that_names_the_number(spark):
 @pytest.mark.parametrize(
     ("check", "library", "user"),
     [
-        (libraries.lightgbm_loads, "lightgbm", "ulr.training.scoring"),
+        (libraries.lightgbm_loads, "lightgbm", "ulr.models.booster"),
         (libraries.numba_compiles, "numba", "ulr.kernels.order"),
     ],
 )

@@ -2,8 +2,8 @@ import pyarrow as pa
 import pytest
 
 from ulr.errors import DataRefused, UserError
-from ulr.scoring import score_table
-from ulr.training.scoring import check_width
+from ulr.models.booster import check_width
+from ulr.models.stage import score_table
 from ulr.warehouse.schema import features_schema, scores_schema
 
 

@@ -20,10 +20,10 @@ from ulr.evaluation.rows import metrics_table
 from ulr.evaluation.totals import Totals, read_totals
 from ulr.features.copartition import Sources, gather, receive
 from ulr.features.files import find_features
+from ulr.models.booster import load_scorer
+from ulr.models.stage import check_order
 from ulr.pairs.stage import partition_name
 from ulr.pairs.weights import Propensities
-from ulr.scoring import check_order
-from ulr.training.scoring import load_scorer
 from ulr.warehouse.storage import Storage, fingerprint
 from ulr.warehouse.tables import Outcome, Warehouse, identity_of
 

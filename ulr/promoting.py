@@ -16,10 +16,10 @@ from ulr.errors import UserError
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Estimate, Totals
 from ulr.evaluation.verdict import Verdict, give_verdict
+from ulr.models.booster import other_features
 from ulr.outbox import kept_if_away, sync
 from ulr.registry import CHALLENGER, CHAMPION, Registered, Registry
 from ulr.submission import Submission
-from ulr.training.scoring import other_features
 from ulr.warehouse.tables import Warehouse
 
 PREVIOUS, ROLLED_BACK = "ulr.previous_champion", "ulr.rolled_back"

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from ulr.config.settings import Settings
 from ulr.evaluation.rows import metrics_table
 from ulr.evaluation.totals import Totals
-from ulr.models import evaluation_name, read_model, read_record
+from ulr.models.published import evaluation_name, read_model, read_record
 from ulr.pairs.stage import partition_name
 from ulr.report.facts import Row
 from ulr.warehouse.storage import fingerprint, open_filesystem

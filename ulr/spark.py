@@ -30,12 +30,12 @@ from ulr.config.load import load_settings
 from ulr.engine.failures import refusals_told
 from ulr.engine.session import spark_schema
 from ulr.errors import UserError
+from ulr.models.booster import load_booster, scorer
 from ulr.session_pairs import build_lists, shown_schema, whole_lists
 from ulr.spark_params import ModelReader, ModelWriter, RankerParams
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed import Fleet, train_on_spark
 from ulr.training.plan import LEARNED, TrainPlan
-from ulr.training.scoring import load_booster, scorer
 from ulr.training.spread import PairFiles
 from ulr.warehouse.schema import pairs_schema
 from ulr.warehouse.storage import Storage

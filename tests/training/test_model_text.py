@@ -6,8 +6,8 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
+from ulr.models.text import join_models, plain_model
 from ulr.training.mesh import Mesh
-from ulr.training.model_text import join_models, plain_model
 from ulr.training.network import ROOT_ROWS, Network
 from ulr.training.reference import SAMPLE_ROWS, BinnedRows, in_sample, make_reference
 

@@ -16,7 +16,7 @@ from ulr.evaluating import EvaluationOutcome, build_evaluation
 from ulr.evaluation.part import LOGGING
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Estimate
-from ulr.models import evaluation_name, trained_on
+from ulr.models.published import evaluation_name, trained_on
 from ulr.progress import watched
 from ulr.propensity.examination import known_propensities
 from ulr.propensity.stage import window_dates

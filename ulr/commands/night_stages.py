@@ -18,7 +18,7 @@ from ulr.evaluation.part import LOGGING
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Totals
 from ulr.groups.stage import build_groups
-from ulr.models import read_model
+from ulr.models.published import read_model
 from ulr.night import Done, Step
 from ulr.pairs.stage import build_pairs
 from ulr.progress import Stepping

@@ -11,7 +11,7 @@ from ulr.commands.registry import registry_of, submission_of
 from ulr.config.settings import Settings
 from ulr.errors import UserError
 from ulr.evaluation.totals import Totals
-from ulr.models import evaluation_name, read_model
+from ulr.models.published import evaluation_name, read_model
 from ulr.progress import watched
 from ulr.promoting import Decision, promote, roll_back
 from ulr.propensity.examination import WAREHOUSE

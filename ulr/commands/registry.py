@@ -12,7 +12,7 @@ from rich.table import Table
 from ulr.config.settings import Settings
 from ulr.evaluating import last_totals
 from ulr.evaluation.totals import Totals
-from ulr.models import read_model
+from ulr.models.published import read_model
 from ulr.outbox import kept_if_away, sync, waiting
 from ulr.promoting import ROLLED_BACK
 from ulr.registry import CHALLENGER, CHAMPION, Registry

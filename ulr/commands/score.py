@@ -8,10 +8,10 @@ from functools import partial
 from ulr.commands.registry import registry_of
 from ulr.config.settings import Settings
 from ulr.engine.session import start_session
-from ulr.models import read_model
+from ulr.models.published import read_model
+from ulr.models.stage import build_scores
 from ulr.progress import watched
 from ulr.registry import CHAMPION
-from ulr.scoring import build_scores
 from ulr.terminal import Answer, say
 from ulr.warehouse.tables import Warehouse
 

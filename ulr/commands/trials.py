@@ -24,7 +24,7 @@ from ulr.evaluating import EvaluationOutcome
 from ulr.evaluation.part import LOGGING
 from ulr.evaluation.rows import metric_values
 from ulr.evaluation.totals import Estimate
-from ulr.models import read_model
+from ulr.models.published import read_model
 from ulr.pairs.stage import build_pairs
 from ulr.progress import steps, watched
 from ulr.propensity.examination import WAREHOUSE

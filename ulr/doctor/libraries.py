@@ -33,7 +33,7 @@ def spark_slots(settings: Mapping[str, object], workers: int) -> Found:
 
 def lightgbm_loads() -> Found:
     """The library and what it is linked with."""
-    return Found(OK, f"LightGBM {import_module('ulr.training.scoring').lightgbm_version()}")
+    return Found(OK, f"LightGBM {import_module('ulr.models.booster').lightgbm_version()}")
 
 
 def numba_compiles() -> Found:

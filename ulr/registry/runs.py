@@ -15,8 +15,8 @@ from mlflow.models import ModelSignature
 from mlflow.types.schema import Schema, TensorSpec
 
 from ulr.figures import curve_figure
+from ulr.models.booster import lightgbm_version, load_booster
 from ulr.submission import Submission
-from ulr.training.scoring import lightgbm_version, load_booster
 
 LIVE = "ulr.live"  # tag of a run that only shows a training while it lasts
 _PARAM_LENGTH = 500

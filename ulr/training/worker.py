@@ -16,8 +16,8 @@ import lightgbm as lgb
 import numpy as np
 
 from ulr.kernels.threads import KERNELS
+from ulr.models.text import join_models, plain_model
 from ulr.training.mesh import Mesh
-from ulr.training.model_text import join_models, plain_model
 from ulr.training.network import Network, open_network
 from ulr.training.objective import PairObjective
 from ulr.training.parameters import Learner

@@ -17,7 +17,7 @@ from ulr.errors import UserError
 from ulr.features.copartition import Sources, gather, receive
 from ulr.features.files import feature_names, find_features, other_names
 from ulr.features.join import feature_matrix
-from ulr.training.scoring import load_booster, load_scorer, model_names
+from ulr.models.booster import load_booster, load_scorer, model_names
 from ulr.warehouse.schema import scores_schema
 from ulr.warehouse.storage import Storage, fingerprint
 from ulr.warehouse.tables import Outcome, Warehouse, identity_of
