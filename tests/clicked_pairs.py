@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.kernels.layout import PairArrays, lists_of
-from ulr.training.dataset import RankingData, split_queries
+from ulr.training.data import RankingData, split_queries
 from ulr.warehouse.schema import pairs_schema
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse

@@ -9,7 +9,7 @@ from pair_samples import independent_propensities
 from ulr.errors import DataRefused, UserError
 from ulr.features.join import feature_matrix
 from ulr.pairs.table import build_pair_table, make_recipe
-from ulr.training.dataset import read_pairs
+from ulr.training.data import read_pairs
 from ulr.warehouse.schema import features_schema, groups_schema, pairs_schema
 
 THETA = np.array([1.0, 0.5, 0.25, 0.2])

@@ -6,7 +6,7 @@ import pytest
 
 from ulr.errors import UserError
 from ulr.session_pairs import build_lists, shown_schema, whole_lists
-from ulr.training.dataset import read_pairs
+from ulr.training.data import read_pairs
 
 
 def shown(*rows):

@@ -34,9 +34,9 @@ from ulr.models.booster import load_booster, scorer
 from ulr.session_pairs import build_lists, shown_schema, whole_lists
 from ulr.spark_params import ModelReader, ModelWriter, RankerParams
 from ulr.training.checkpoint import Checkpoints
-from ulr.training.distributed import Fleet, train_on_spark
+from ulr.training.distributed.driver import Fleet, train_on_spark
+from ulr.training.distributed.shuffle import PairFiles
 from ulr.training.plan import LEARNED, TrainPlan
-from ulr.training.spread import PairFiles
 from ulr.warehouse.schema import pairs_schema
 from ulr.warehouse.storage import Storage
 

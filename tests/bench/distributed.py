@@ -114,13 +114,13 @@ def contest(args: argparse.Namespace) -> dict:
 
 def one_process(args: argparse.Namespace, files: list[str]) -> dict:
     """LightGBM's learner for one process, with our gradients, on two threads."""
-    from ulr.training.dataset import read_pairs
-    from ulr.training.mesh import Mesh
+    from ulr.training.checkpoint import TrainState
+    from ulr.training.data import read_pairs
+    from ulr.training.distributed.communicator import Mesh
+    from ulr.training.local import bins_of
+    from ulr.training.loop import TrainSpec, Worker
     from ulr.training.parameters import split_parameters
-    from ulr.training.partition import ShardBuilder
-    from ulr.training.state import TrainState
-    from ulr.training.trainer import bins_of
-    from ulr.training.worker import TrainSpec, Worker
+    from ulr.training.shard import ShardBuilder
 
     learner = split_parameters({**SETTINGS, "num_threads": 2}, "ndcg")
     first = read_pairs([pq.read_table(files[0])])
@@ -146,9 +146,9 @@ def on_spark(args: argparse.Namespace, files: list[str]) -> dict:
 
     from ulr.config.load import load_settings
     from ulr.engine.session import start_session
-    from ulr.training.distributed import Fleet, train_on_spark
+    from ulr.training.distributed.driver import Fleet, train_on_spark
+    from ulr.training.distributed.shuffle import PairFiles
     from ulr.training.plan import TrainPlan
-    from ulr.training.spread import PairFiles
 
     settings = load_settings(None, ["spark.master=local[2]", "spark.driver.memory=3g"])
     spark = start_session("bench", settings.spark)

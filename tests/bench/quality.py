@@ -32,9 +32,9 @@ from ulr.config.load import load_settings
 from ulr.kernels.ranking_metrics import ranking_metrics
 from ulr.pairs.table import build_pair_table, make_recipe
 from ulr.pairs.weights import Propensities
-from ulr.training.biases import first_biases
-from ulr.training.dataset import read_pairs
-from ulr.training.trainer import train_ranker
+from ulr.training.data import read_pairs
+from ulr.training.local import train_ranker
+from ulr.training.objective import first_biases
 
 METHODS = ("naive", "robust", "pns", "prs", "ips-all", "affine", "t+/t- p=0", "t+/t- p=2", "joint",
            "joint, plain")  # fmt: skip

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from worlds import Corpus, Log, click_log, features_table, groups_table, synthetic_corpus
 
-from ulr.training.memory import forget_peak, peak_bytes, resident_bytes
+from ulr.training.distributed.task import forget_peak, peak_bytes, resident_bytes
 
 OURS, MORE = "ulr joint", "ulr joint, 10x sessions"
 PEERS = ("LightGBM lambdarank", "LightGBM position", "XGBoost unbiased")
@@ -80,8 +80,8 @@ def _contest(args: argparse.Namespace) -> dict[str, float]:
 def _ours(inputs: tuple, log: Log, args: argparse.Namespace):
     from ulr.config.load import load_settings
     from ulr.pairs.table import build_pair_table, make_recipe
-    from ulr.training.dataset import read_pairs
-    from ulr.training.trainer import train_ranker
+    from ulr.training.data import read_pairs
+    from ulr.training.local import train_ranker
 
     table, _ = build_pair_table(*inputs, make_recipe("joint", log.truth))
     own = {"num_threads": THREADS, "learning_rate": RATE}

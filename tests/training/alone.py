@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 
 from ulr.features.split import queries_aside
-from ulr.training.biases import first_biases
-from ulr.training.dataset import read_pairs, split_queries
+from ulr.training.data import read_pairs, split_queries
+from ulr.training.distributed.shuffle import PairFiles
+from ulr.training.local import TrainedRanker, train_ranker
+from ulr.training.objective import first_biases
 from ulr.training.plan import LEARNED, TrainPlan
-from ulr.training.spread import PairFiles
-from ulr.training.trainer import TrainedRanker, train_ranker
 
 
 def train_alone(source: PairFiles, plan: TrainPlan) -> TrainedRanker:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ulr.training.door import Door
-from ulr.training.mesh import Mesh
+from ulr.training.distributed.communicator import Mesh
+from ulr.training.distributed.rendezvous import Door
 
 TOKEN = "a token"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ulr.training.balance import balance
+from ulr.training.distributed.balance import balance
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])

@@ -19,9 +19,9 @@ from pyspark import cloudpickle
 
 from ulr.errors import UserError
 from ulr.training.checkpoint import Checkpoints
-from ulr.training.distributed import Fleet, train_on_spark
+from ulr.training.distributed.driver import Fleet, train_on_spark
+from ulr.training.distributed.shuffle import PairFiles
 from ulr.training.plan import TrainPlan
-from ulr.training.spread import PairFiles
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
 

@@ -11,8 +11,8 @@ import pytest
 from party import OnProcesses, meet, on_threads
 
 from ulr.errors import UserError
-from ulr.training.door import Door, _Party
-from ulr.training.mesh import Mesh, PeerLost
+from ulr.training.distributed.communicator import Mesh, PeerLost
+from ulr.training.distributed.rendezvous import Door, _Party
 
 
 def ipv6() -> bool:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from ulr.models.text import join_models, plain_model
-from ulr.training.mesh import Mesh
-from ulr.training.network import ROOT_ROWS, Network
-from ulr.training.reference import SAMPLE_ROWS, BinnedRows, in_sample, make_reference
+from ulr.training.bins import SAMPLE_ROWS, BinnedRows, in_sample, make_reference
+from ulr.training.distributed.communicator import Mesh
+from ulr.training.distributed.lightgbm_network import ROOT_ROWS, Network
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(500, 4)).astype(np.float32)
@@ -72,7 +72,7 @@ def test_rows_pushed_in_pieces_are_binned_as_the_whole():
 
 
 def test_the_sample_does_not_depend_on_where_queries_lie(monkeypatch):
-    monkeypatch.setattr("ulr.training.reference.SAMPLE_ROWS", 300)
+    monkeypatch.setattr("ulr.training.bins.SAMPLE_ROWS", 300)
     keys = RNG.integers(0, 2**63, 200).astype(np.uint64)
     sizes = RNG.integers(1, 20, 200)
     total = int(sizes.sum())

@@ -6,9 +6,8 @@ import time
 import pytest
 
 from ulr.engine.failures import reason_of, refusal_in
-from ulr.training.checkpoint import Checkpoints
-from ulr.training.state import TrainState
-from ulr.training.telemetry import Reporter, listening
+from ulr.training.checkpoint import Checkpoints, TrainState
+from ulr.training.distributed.telemetry import Reporter, listening
 
 
 def wait_for(condition, seconds=10.0):

@@ -16,10 +16,17 @@ from ulr.kernels.layout import PairArrays, concat_pairs, lists_of
 from ulr.pairs.weighting import weigh_histograms
 from ulr.pairs.weights import weight_table
 from ulr.simulate.browsing import Independent, power_curve
-from ulr.training.biases import Biases, first_biases
-from ulr.training.dataset import RankingData, split_queries
-from ulr.training.objective import GRID, LambdaOptions, PairObjective, grid_for, repaired
-from ulr.training.trainer import split_parameters, train_ranker
+from ulr.training.data import RankingData, split_queries
+from ulr.training.local import split_parameters, train_ranker
+from ulr.training.objective import (
+    GRID,
+    Biases,
+    LambdaOptions,
+    PairObjective,
+    first_biases,
+    grid_for,
+    repaired,
+)
 
 DOCS, WIDTH = 8, 5
 SETTINGS = {

@@ -12,15 +12,15 @@ from clicked_pairs import DOCS, WIDTH, clicked_data, share
 from party import on_threads
 
 from ulr.errors import UserError
-from ulr.training.biases import first_biases
-from ulr.training.crew import Member, train_crew
-from ulr.training.dataset import split_queries
-from ulr.training.mesh import Mesh, PeerLost
+from ulr.training.checkpoint import TrainState, state_from_json
+from ulr.training.data import split_queries
+from ulr.training.distributed.communicator import Mesh, PeerLost
+from ulr.training.distributed.local_ranks import Member, train_crew
+from ulr.training.local import bins_of
+from ulr.training.loop import TrainSpec, Worker
+from ulr.training.objective import first_biases
 from ulr.training.parameters import split_parameters
-from ulr.training.partition import build_shard
-from ulr.training.state import TrainState, state_from_json
-from ulr.training.trainer import bins_of
-from ulr.training.worker import TrainSpec, Worker
+from ulr.training.shard import build_shard
 
 SETTINGS = {
     "num_leaves": 7, "learning_rate": 0.2, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 3.0,

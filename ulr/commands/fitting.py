@@ -13,13 +13,13 @@ from ulr.commands.registry import registry_of
 from ulr.config.settings import Settings
 from ulr.engine.concurrency import run_at_once
 from ulr.engine.session import start_session
-from ulr.modelling import OF_FLEET, ModelOutcome, build_model, model_identity, unchanged_model
 from ulr.progress import Stepping, Told, steps, watched_rounds
 from ulr.propensity.examination import known_propensities
 from ulr.registry.live import shown_live
 from ulr.terminal import say
-from ulr.training.barrier import room_for
+from ulr.training.distributed.barrier import room_for
 from ulr.training.plan import TrainPlan
+from ulr.training.stage import OF_FLEET, ModelOutcome, build_model, model_identity, unchanged_model
 from ulr.warehouse.tables import Warehouse
 
 Start = Callable[[], SparkSession]

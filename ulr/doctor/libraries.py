@@ -20,7 +20,7 @@ SLOTS_WAIT_S = 10.0  # a cluster's executors may still be on their way
 def spark_slots(settings: Mapping[str, object], workers: int) -> Found:
     """A real session, and how many tasks it runs at once: all workers of a training must."""
     spark = import_module("ulr.engine.session").start_session("doctor", settings)
-    barrier = import_module("ulr.training.barrier")
+    barrier = import_module("ulr.training.distributed.barrier")
     try:
         barrier.check_slots(spark, workers, wait=SLOTS_WAIT_S)
     except UserError as why:

@@ -14,8 +14,8 @@ import numpy as np
 from lightgbm.basic import _ConfigAliases
 
 from ulr.errors import UserError
-from ulr.training.draws import mix, scramble
 from ulr.training.objective import LambdaOptions
+from ulr.training.sampling import mix, scramble
 
 OURS = ("sigmoid", "lambdarank_truncation_level", "lambdarank_norm")
 NOT_OURS = ("objective", "metric", "num_iterations", "early_stopping_round")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ulr.training.trainer import TrainedRanker
+from ulr.training.local import TrainedRanker
 
 LEARNED = "t+/t-"  # the method whose biases are learned while training
 

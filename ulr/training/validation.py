@@ -14,7 +14,7 @@ import numpy as np
 from ulr.errors import UserError
 from ulr.kernels.losses import UNITS, pair_loss
 from ulr.kernels.ranking_metrics import ranking_metrics
-from ulr.training.dataset import RankingData
+from ulr.training.data import RankingData
 
 PAIR_LOSS = "pair_loss"
 

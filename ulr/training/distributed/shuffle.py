@@ -20,8 +20,8 @@ from ulr.engine.columns import hashes, lists, whole
 from ulr.engine.shuffle import PARCEL, pack_by_part
 from ulr.errors import UserError
 from ulr.features.split import queries_aside
-from ulr.training.reference import in_sample
-from ulr.training.task import TRAIN, VALIDATION
+from ulr.training.bins import in_sample
+from ulr.training.distributed.task import TRAIN, VALIDATION
 from ulr.warehouse.schema import pairs_schema
 from ulr.warehouse.storage import open_filesystem
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ulr.training.handshake import Refused, answer, call, secret_for, welcome
+from ulr.training.distributed.handshake import Refused, answer, call, secret_for, welcome
 
 Event = dict[str, Any]
 REACH_S = 5.0

@@ -16,7 +16,7 @@ import numpy as np
 from lightgbm.basic import _LIB, _param_dict_to_str, _safe_call
 
 from ulr.errors import UserError
-from ulr.training.draws import scramble
+from ulr.training.sampling import scramble
 
 SAMPLE_ROWS = 200_000  # LightGBM's own default for finding bins
 _ROW = np.uint64(0x9E3779B97F4A7C15)

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from ulr.config.settings import Train
 from ulr.pairs.stage import partition_name
 from ulr.training.checkpoint import Checkpoints
-from ulr.training.distributed import Fleet, Training, train_on_spark
+from ulr.training.distributed.driver import Fleet, Training, train_on_spark
+from ulr.training.distributed.shuffle import PairFiles
+from ulr.training.distributed.telemetry import Event
 from ulr.training.plan import TrainPlan, record_of
-from ulr.training.spread import PairFiles
-from ulr.training.telemetry import Event
 from ulr.warehouse.storage import Storage, fingerprint
 from ulr.warehouse.tables import Manifest, Outcome, Warehouse, identity_of
 

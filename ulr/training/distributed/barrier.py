@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ulr.engine.shuffle import PARCEL, open_table, pack_bytes, unpack
 from ulr.errors import UserError
-from ulr.training.door import Door
-from ulr.training.state import TrainState, state_from_json
-from ulr.training.task import Job, Report, train_part
+from ulr.training.checkpoint import TrainState, state_from_json
+from ulr.training.distributed.rendezvous import Door
+from ulr.training.distributed.task import Job, Report, train_part
 
 Batches = Iterator[pa.RecordBatch]
 SLOTS_WAIT_S = 30.0  # executors of a fresh application take a while to register

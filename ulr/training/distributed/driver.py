@@ -18,21 +18,21 @@ from pyspark.sql import SparkSession
 
 from ulr.engine.failures import CANCELLED, SPARK_FAILED, reason_of, refusals_told, was_cancelled
 from ulr.errors import UserError
-from ulr.training.balance import balance
-from ulr.training.barrier import check_slots, train_in_barrier
-from ulr.training.biases import first_biases
+from ulr.training.bins import make_reference
 from ulr.training.checkpoint import Checkpoints
-from ulr.training.crew import ranks_of
+from ulr.training.distributed.balance import balance
+from ulr.training.distributed.barrier import check_slots, train_in_barrier
+from ulr.training.distributed.local_ranks import ranks_of
+from ulr.training.distributed.shuffle import Census, PairFiles, spread, take_census, take_sample
+from ulr.training.distributed.task import Hook, Job, Report
+from ulr.training.distributed.telemetry import Event, listening
+from ulr.training.local import TrainedRanker, ranker_of
+from ulr.training.loop import TrainSpec
+from ulr.training.objective import first_biases
 from ulr.training.parameters import split_parameters
-from ulr.training.partition import Bins
 from ulr.training.plan import LEARNED, TrainPlan
-from ulr.training.reference import make_reference
-from ulr.training.spread import Census, PairFiles, spread, take_census, take_sample
-from ulr.training.task import Hook, Job, Report
-from ulr.training.telemetry import Event, listening
-from ulr.training.trainer import TrainedRanker, ranker_of
+from ulr.training.shard import Bins
 from ulr.training.validation import cut_of
-from ulr.training.worker import TrainSpec
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ import numpy as np
 
 from ulr.kernels.threads import KERNELS
 from ulr.models.text import join_models, plain_model
-from ulr.training.mesh import Mesh
-from ulr.training.network import Network, open_network
+from ulr.training.checkpoint import TrainState
+from ulr.training.distributed.communicator import Mesh
+from ulr.training.distributed.lightgbm_network import Network, open_network
 from ulr.training.objective import PairObjective
 from ulr.training.parameters import Learner
-from ulr.training.partition import Shard
-from ulr.training.state import TrainState
+from ulr.training.shard import Shard
 from ulr.training.validation import Criterion, best_round, make_criterion
 
 Save = Callable[[TrainState], None]

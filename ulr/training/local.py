@@ -12,16 +12,16 @@ import numpy as np
 
 from ulr.engine.columns import hashes
 from ulr.errors import UserError
-from ulr.training.biases import Biases
-from ulr.training.crew import Member, ranks_of, train_crew
-from ulr.training.dataset import RankingData, split_queries
-from ulr.training.mesh import Mesh
+from ulr.training.bins import in_sample, make_reference
+from ulr.training.checkpoint import TrainState
+from ulr.training.data import RankingData, split_queries
+from ulr.training.distributed.communicator import Mesh
+from ulr.training.distributed.local_ranks import Member, ranks_of, train_crew
+from ulr.training.loop import TrainSpec
+from ulr.training.objective import Biases
 from ulr.training.parameters import Learner, split_parameters
-from ulr.training.partition import Bins, Shard, build_shard
-from ulr.training.reference import in_sample, make_reference
-from ulr.training.state import TrainState
+from ulr.training.shard import Bins, Shard, build_shard
 from ulr.training.validation import best_round, cut_of
-from ulr.training.worker import TrainSpec
 
 
 @dataclass(frozen=True)

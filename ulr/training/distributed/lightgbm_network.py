@@ -22,7 +22,7 @@ from typing import Any
 
 from lightgbm.basic import _LIB, _safe_call
 
-from ulr.training.mesh import Mesh
+from ulr.training.distributed.communicator import Mesh
 
 _SIZES = ctypes.POINTER(ctypes.c_int32)
 _REDUCER = ctypes.CFUNCTYPE(

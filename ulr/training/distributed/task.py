@@ -5,24 +5,25 @@ Knows the mesh and Arrow tables, but nothing of Spark: a test runs it on threads
 
 from __future__ import annotations
 
+import contextlib
 import json
+import resource
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pyarrow as pa
 
 from ulr.errors import UserError
-from ulr.training.biases import Biases
-from ulr.training.checkpoint import Checkpoints
-from ulr.training.crew import Member, train_crew
-from ulr.training.dataset import read_pairs
-from ulr.training.memory import forget_peak, peak_bytes, resident_bytes
-from ulr.training.mesh import Mesh
-from ulr.training.partition import Bins, ShardBuilder
-from ulr.training.state import TrainState, state_from_json
-from ulr.training.telemetry import Reporter
-from ulr.training.worker import Timings, TrainSpec
+from ulr.training.checkpoint import Checkpoints, TrainState, state_from_json
+from ulr.training.data import read_pairs
+from ulr.training.distributed.communicator import Mesh
+from ulr.training.distributed.local_ranks import Member, train_crew
+from ulr.training.distributed.telemetry import Reporter
+from ulr.training.loop import Timings, TrainSpec
+from ulr.training.objective import Biases
+from ulr.training.shard import Bins, ShardBuilder
 
 TRAIN, VALIDATION = "train", "validation"
 Hook = Callable[[int, int, int], None]
@@ -145,3 +146,30 @@ def _run(
         )  # fmt: skip
     finally:
         reporter.close()
+
+
+_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def resident_bytes() -> int:
+    """What is resident now."""
+    return _kilobytes("VmRSS:") * 1024
+
+
+def peak_bytes() -> int:
+    """The most that was resident since `forget_peak`, or since the process began."""
+    return (_kilobytes("VmHWM:") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024
+
+
+def forget_peak() -> None:
+    """Begin anew: Spark's Python workers had other tasks before this one."""
+    with contextlib.suppress(OSError):
+        _CLEAR.write_text("5")
+
+
+def _kilobytes(name: str) -> int:
+    with contextlib.suppress(OSError):
+        for line in _STATUS.read_text().splitlines():
+            if line.startswith(name):
+                return int(line.split()[1])
+    return 0

@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from ulr.kernels.threads import use_threads
-from ulr.training.mesh import Mesh, PeerLost, pair_within
-from ulr.training.partition import Shard
-from ulr.training.state import TrainState
-from ulr.training.worker import Save, Tell, Timings, TrainSpec, Worker
+from ulr.training.checkpoint import TrainState
+from ulr.training.distributed.communicator import Mesh, PeerLost, pair_within
+from ulr.training.loop import Save, Tell, Timings, TrainSpec, Worker
+from ulr.training.shard import Shard
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import time
 from collections.abc import Sequence
 
 from ulr.errors import UserError
-from ulr.training.handshake import Refused, answer, call, secret_for, welcome
-from ulr.training.mesh import Mesh, PeerLost
+from ulr.training.distributed.communicator import Mesh, PeerLost
+from ulr.training.distributed.handshake import Refused, answer, call, secret_for, welcome
 
 Address = tuple[str, int]
 TALK_S = 5.0  # a talk with a stranger ends after this long

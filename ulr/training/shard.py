@@ -17,8 +17,8 @@ import pyarrow as pa
 from ulr.engine.columns import hashes
 from ulr.errors import UserError
 from ulr.kernels.layout import concat_pairs
-from ulr.training.dataset import RankingData
-from ulr.training.reference import BinnedRows
+from ulr.training.bins import BinnedRows
+from ulr.training.data import RankingData
 
 
 @dataclass(frozen=True)
