@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from ulr.errors import UserError
-from ulr.session_pairs import build_lists, shown_schema, whole_lists
+from ulr.ml.lists import build_lists, shown_schema, whole_lists
 from ulr.training.data import read_pairs
 
 
@@ -39,7 +39,7 @@ def test_pairs_are_those_with_different_labels_weighted_by_the_winner():
 
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_a_list_that_is_cut_by_batches_is_put_together(monkeypatch, size):
-    monkeypatch.setattr("ulr.session_pairs.HOLD_ROWS", 2)
+    monkeypatch.setattr("ulr.ml.lists.HOLD_ROWS", 2)
     tables = list(whole_lists(iter(TWO_LISTS.to_batches(max_chunksize=size))))
     made = pa.concat_tables([build_lists(t) for t in tables])
     assert made.equals(build_lists(TWO_LISTS))

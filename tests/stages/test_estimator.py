@@ -9,7 +9,7 @@ from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.feature import VectorAssembler
 
 from ulr.errors import UserError
-from ulr.spark import UnbiasedLambdaMART, UnbiasedLambdaMARTModel
+from ulr.ml.estimator import UnbiasedLambdaMART, UnbiasedLambdaMARTModel
 
 LIGHTGBM = {"num_leaves": 7, "learning_rate": 0.2, "min_data_in_leaf": 1,
             "min_sum_hessian_in_leaf": 1.0, "num_threads": 1, "seed": 1}  # fmt: skip

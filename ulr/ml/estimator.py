@@ -30,9 +30,9 @@ from ulr.config.load import load_settings
 from ulr.engine.failures import refusals_told
 from ulr.engine.session import spark_schema
 from ulr.errors import UserError
+from ulr.ml.lists import build_lists, shown_schema, whole_lists
+from ulr.ml.params import ModelReader, ModelWriter, RankerParams
 from ulr.models.booster import load_booster, scorer
-from ulr.session_pairs import build_lists, shown_schema, whole_lists
-from ulr.spark_params import ModelReader, ModelWriter, RankerParams
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.driver import Fleet, train_on_spark
 from ulr.training.distributed.shuffle import PairFiles
