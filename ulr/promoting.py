@@ -13,8 +13,7 @@ from typing import Any
 
 from ulr.config.settings import Promote
 from ulr.errors import UserError
-from ulr.evaluation.rows import metric_values
-from ulr.evaluation.totals import Estimate, Totals
+from ulr.evaluation.totals import Estimate, Totals, metric_values
 from ulr.evaluation.verdict import Verdict, give_verdict
 from ulr.models.booster import other_features
 from ulr.outbox import kept_if_away, sync

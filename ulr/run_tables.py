@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 
 from ulr.config.settings import Settings
-from ulr.evaluation.rows import metrics_table
-from ulr.evaluation.totals import Totals
+from ulr.evaluation.totals import Totals, metrics_table
 from ulr.models.published import evaluation_name, read_model, read_record
 from ulr.pairs.stage import partition_name
 from ulr.report.facts import Row

@@ -13,9 +13,8 @@ from pair_samples import independent_propensities
 from test_pair_table import FEATURES, GIVEN, GROUPS, THETA, group, groups_of
 
 from ulr.errors import UserError
-from ulr.evaluation.part import LOGGING, EvaluationPlan, evaluate_part
-from ulr.evaluation.rows import metric_values, metrics_table
-from ulr.evaluation.totals import Key
+from ulr.evaluation.metrics import LOGGING, EvaluationPlan, evaluate_part
+from ulr.evaluation.totals import Key, metric_values, metrics_table
 from ulr.warehouse.schema import metrics_schema
 
 PLAN = EvaluationPlan(GIVEN, cuts=(1, 3), max_label=2)

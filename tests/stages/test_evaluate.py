@@ -9,8 +9,8 @@ from stages.test_pairs import simulated, tables  # noqa: F401 (fixtures)
 from test_pair_table import FEATURES, GIVEN
 
 from ulr.cli import main
-from ulr.evaluating import evaluate_models
-from ulr.evaluation.part import EvaluationPlan, evaluate_part
+from ulr.evaluation.metrics import EvaluationPlan, evaluate_part
+from ulr.evaluation.stage import evaluate_models
 from ulr.features.copartition import Sources
 from ulr.features.files import find_features
 from ulr.warehouse.schema import metrics_schema

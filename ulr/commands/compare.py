@@ -12,8 +12,7 @@ from ulr.commands.trials import beside, compare_trials, send
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.errors import UserError
-from ulr.evaluation.rows import metric_values
-from ulr.evaluation.totals import Estimate
+from ulr.evaluation.totals import Estimate, metric_values
 from ulr.report.facts import COMPARE
 from ulr.terminal import Answer, show
 

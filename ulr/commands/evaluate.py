@@ -12,10 +12,9 @@ from rich.table import Table
 from ulr.commands.score import model_text
 from ulr.config.settings import Settings
 from ulr.engine.session import start_session
-from ulr.evaluating import EvaluationOutcome, build_evaluation
-from ulr.evaluation.part import LOGGING
-from ulr.evaluation.rows import metric_values
-from ulr.evaluation.totals import Estimate
+from ulr.evaluation.metrics import LOGGING
+from ulr.evaluation.stage import EvaluationOutcome, build_evaluation
+from ulr.evaluation.totals import Estimate, metric_values
 from ulr.models.published import evaluation_name, trained_on
 from ulr.progress import watched
 from ulr.propensity.examination import known_propensities

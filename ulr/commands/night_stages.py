@@ -14,9 +14,8 @@ from ulr.commands.fitting import Trial, describe, fit
 from ulr.config.settings import Settings
 from ulr.dates import held_out
 from ulr.engine.session import start_session
-from ulr.evaluation.part import LOGGING
-from ulr.evaluation.rows import metric_values
-from ulr.evaluation.totals import Totals
+from ulr.evaluation.metrics import LOGGING
+from ulr.evaluation.totals import Totals, metric_values
 from ulr.groups.stage import build_groups
 from ulr.models.published import read_model
 from ulr.night import Done, Step

@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from ulr.config.settings import Settings
-from ulr.evaluating import last_totals
+from ulr.evaluation.stage import last_totals
 from ulr.evaluation.totals import Totals
 from ulr.models.published import read_model
 from ulr.outbox import kept_if_away, sync, waiting

@@ -20,10 +20,9 @@ from ulr.config.settings import Settings
 from ulr.dates import held_out
 from ulr.engine.session import start_session
 from ulr.errors import RegistryAway
-from ulr.evaluating import EvaluationOutcome
-from ulr.evaluation.part import LOGGING
-from ulr.evaluation.rows import metric_values
-from ulr.evaluation.totals import Estimate
+from ulr.evaluation.metrics import LOGGING
+from ulr.evaluation.stage import EvaluationOutcome
+from ulr.evaluation.totals import Estimate, metric_values
 from ulr.models.published import read_model
 from ulr.pairs.stage import build_pairs
 from ulr.progress import steps, watched

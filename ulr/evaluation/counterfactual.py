@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ulr.errors import UserError
-from ulr.evaluation.seen import Seen
+from ulr.evaluation.shown import Seen
 from ulr.evaluation.totals import Column
 from ulr.pairs.weights import Propensities
 

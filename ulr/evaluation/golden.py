@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.errors import UserError
-from ulr.evaluation.seen import Seen
+from ulr.evaluation.shown import Seen
 from ulr.evaluation.totals import Column
 from ulr.features.join import hash_column
 from ulr.kernels.merge import group_keys

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ulr.evaluation.seen import Seen
+from ulr.evaluation.shown import Seen
 from ulr.evaluation.totals import Column
 from ulr.pairs.table import PairRecipe
 from ulr.pairs.weighting import WeightedPairs, weigh_histograms

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ulr.evaluation.counterfactual import click_columns, moved_columns, relevance
 from ulr.evaluation.golden import Judged, golden_columns, judge
 from ulr.evaluation.pairwise import pair_loss_column, weigh_seen
-from ulr.evaluation.seen import Seen, see
+from ulr.evaluation.shown import Seen, see
 from ulr.evaluation.totals import Column, Totals, minus, total
 from ulr.features.join import feature_matrix
 from ulr.groups.histograms import cut_lists

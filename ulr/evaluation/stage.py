@@ -15,9 +15,8 @@ from pyspark.sql import SparkSession
 
 from ulr.config.settings import Evaluate
 from ulr.errors import UserError
-from ulr.evaluation.part import EvaluationPlan, evaluate_part
-from ulr.evaluation.rows import metrics_table
-from ulr.evaluation.totals import Totals, read_totals
+from ulr.evaluation.metrics import EvaluationPlan, evaluate_part
+from ulr.evaluation.totals import Totals, metrics_table, read_totals
 from ulr.features.copartition import Sources, gather, receive
 from ulr.features.files import find_features
 from ulr.models.booster import load_scorer
