@@ -14,7 +14,7 @@ import urllib.request
 import lightgbm as lgb
 import numpy as np
 
-from ulr.submission import Submission
+from ulr.registry.submission import Submission
 
 WIDTH = 4
 CURVE = [{"segment": None, "position": k, "theta": 1 / k, "lower": 0.9 / k, "upper": None,

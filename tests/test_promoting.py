@@ -8,9 +8,9 @@ from registry_server import WIDTH, free_port, training
 from ulr.config.settings import Promote
 from ulr.errors import RegistryAway, UserError
 from ulr.evaluation.totals import Column, Totals, total
-from ulr.outbox import waiting
-from ulr.promoting import PREVIOUS, SAMPLE_SIZE, promote, roll_back
 from ulr.registry import CHALLENGER, CHAMPION, Registry
+from ulr.registry.outbox import waiting
+from ulr.registry.promotion import PREVIOUS, SAMPLE_SIZE, promote, roll_back
 from ulr.warehouse.schema import diagnostics_schema
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse

@@ -10,9 +10,9 @@ import pytest
 from registry_server import WIDTH, comparison, free_port, tracking_server, training
 
 from ulr.errors import RegistryAway, UserError
-from ulr.outbox import kept_if_away, sync, waiting
 from ulr.registry import CHALLENGER, CHAMPION, Registry
-from ulr.submission import flat, read_submission
+from ulr.registry.outbox import kept_if_away, sync, waiting
+from ulr.registry.submission import flat, read_submission
 from ulr.warehouse.tables import Warehouse
 
 LOADER = """

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from ulr.promoting import SAMPLE_SIZE
-from ulr.submission import gather_submission
+from ulr.registry.promotion import SAMPLE_SIZE
+from ulr.registry.submission import gather_submission
 from ulr.warehouse.schema import metrics_schema, pairs_schema
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse

@@ -20,6 +20,7 @@ from ulr.errors import UserError
 from ulr.evaluation.totals import Totals
 from ulr.propensity.examination import WAREHOUSE
 from ulr.redact import masked
+from ulr.registry.submission import flat
 from ulr.report.facts import NIGHT, Facts, Row, read_facts, report_name
 from ulr.report.page import page
 from ulr.run_tables import (
@@ -32,7 +33,6 @@ from ulr.run_tables import (
     trainings_of,
     weights_of,
 )
-from ulr.submission import flat
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
 

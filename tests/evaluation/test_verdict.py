@@ -3,7 +3,7 @@ import math
 import pytest
 
 from ulr.evaluation.totals import Estimate
-from ulr.evaluation.verdict import give_verdict
+from ulr.registry.gate import give_verdict
 
 
 def lead(lower, upper):

@@ -13,9 +13,9 @@ from ulr.errors import UserError
 from ulr.evaluation.totals import Totals
 from ulr.models.published import evaluation_name, read_model
 from ulr.progress import watched
-from ulr.promoting import Decision, promote, roll_back
 from ulr.propensity.examination import WAREHOUSE
 from ulr.registry import CHAMPION
+from ulr.registry.promotion import Decision, promote, roll_back
 from ulr.terminal import Answer, say
 from ulr.warehouse.tables import Warehouse
 

@@ -13,10 +13,10 @@ from ulr.config.settings import Settings
 from ulr.evaluation.stage import last_totals
 from ulr.evaluation.totals import Totals
 from ulr.models.published import read_model
-from ulr.outbox import kept_if_away, sync, waiting
-from ulr.promoting import ROLLED_BACK
 from ulr.registry import CHALLENGER, CHAMPION, Registry
-from ulr.submission import Submission, gather_submission
+from ulr.registry.outbox import kept_if_away, sync, waiting
+from ulr.registry.promotion import ROLLED_BACK
+from ulr.registry.submission import Submission, gather_submission
 from ulr.terminal import Answer, say, show
 from ulr.warehouse.tables import Warehouse
 

@@ -11,6 +11,6 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 # Under spark-submit stdout goes to the screen, and may have to be one JSON document.
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
-from ulr.registry.server import CHALLENGER, CHAMPION, Registered, Registry
+from ulr.registry.client import CHALLENGER, CHAMPION, Registered, Registry
 
 __all__ = ["CHALLENGER", "CHAMPION", "Registered", "Registry"]

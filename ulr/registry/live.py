@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from mlflow.entities import Metric
 
 from ulr.progress import Told
+from ulr.registry.client import Registry
 from ulr.registry.runs import LIVE, history_name
-from ulr.registry.server import Registry
 
 INTERVAL_S = 5.0
 PATIENCE_S = 5.0  # at the end, for the last batch

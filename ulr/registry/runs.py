@@ -16,7 +16,7 @@ from mlflow.types.schema import Schema, TensorSpec
 
 from ulr.figures import curve_figure
 from ulr.models.booster import lightgbm_version, load_booster
-from ulr.submission import Submission
+from ulr.registry.submission import Submission
 
 LIVE = "ulr.live"  # tag of a run that only shows a training while it lasts
 _PARAM_LENGTH = 500

@@ -14,11 +14,11 @@ from typing import Any
 from ulr.config.settings import Promote
 from ulr.errors import UserError
 from ulr.evaluation.totals import Estimate, Totals, metric_values
-from ulr.evaluation.verdict import Verdict, give_verdict
 from ulr.models.booster import other_features
-from ulr.outbox import kept_if_away, sync
 from ulr.registry import CHALLENGER, CHAMPION, Registered, Registry
-from ulr.submission import Submission
+from ulr.registry.gate import Verdict, give_verdict
+from ulr.registry.outbox import kept_if_away, sync
+from ulr.registry.submission import Submission
 from ulr.warehouse.tables import Warehouse
 
 PREVIOUS, ROLLED_BACK = "ulr.previous_champion", "ulr.rolled_back"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ulr.errors import RegistryAway
 from ulr.registry import Registered, Registry
-from ulr.submission import Submission, read_submission
+from ulr.registry.submission import Submission, read_submission
 from ulr.warehouse.tables import Warehouse
 
 FOLDER = "outbox"

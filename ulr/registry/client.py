@@ -25,7 +25,7 @@ from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
 
 from ulr.errors import RegistryAway, UserError
 from ulr.registry.runs import LIVE, write_model, write_record
-from ulr.submission import Submission
+from ulr.registry.submission import Submission
 from ulr.warehouse.storage import fingerprint
 
 CHALLENGER, CHAMPION = "challenger", "champion"
