@@ -21,10 +21,10 @@ from report.samples import (
 
 from ulr.config.load import default_settings
 from ulr.report.facts import Facts
-from ulr.report.measures import metric_name, metrics_there
-from ulr.report.numbers import interval
+from ulr.report.format import interval
+from ulr.report.metrics import metric_name, metrics_there
 from ulr.report.page import page
-from ulr.reporting import differences
+from ulr.report.store import differences
 
 
 def test_the_verdict_is_one_sentence_with_its_reasons():

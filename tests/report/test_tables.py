@@ -10,9 +10,9 @@ from report.samples import HOSTILE, curve, diagnostics, joint
 
 from ulr.clicklog.quarantine import LENGTH, examples_of
 from ulr.errors import UserError
+from ulr.report.collect import days_of, propensity_parts
 from ulr.report.facts import NIGHT, Facts
-from ulr.reporting import keep_report, kept_facts, latest_night, report_names, write_page
-from ulr.run_tables import days_of, propensity_parts
+from ulr.report.store import keep_report, kept_facts, latest_night, report_names, write_page
 from ulr.warehouse.schema import (
     diagnostics_schema,
     joint_propensities_schema,

@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 
 from ulr.config.settings import Propensities, Settings
 from ulr.engine.session import start_session
-from ulr.figures import KINDS, curve_figure, read_truth
 from ulr.given_files import check_target
 from ulr.progress import watched
 from ulr.propensity.diagnostics import Finding
 from ulr.propensity.stage import build_propensities, drift, window_dates
 from ulr.propensity.tables import as_json, curve_table, words
+from ulr.report.figures import KINDS, curve_figure, read_truth
 from ulr.terminal import Answer, say
 from ulr.warehouse.tables import Warehouse
 

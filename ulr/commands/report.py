@@ -11,7 +11,7 @@ import webbrowser
 from pathlib import Path
 
 from ulr.config.settings import Settings
-from ulr.reporting import FOLDER, kept_facts, latest_night, page_place, write_page
+from ulr.report.store import FOLDER, kept_facts, latest_night, page_place, write_page
 from ulr.terminal import Answer, say
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse

@@ -11,9 +11,9 @@ from ulr.config.settings import Settings
 from ulr.dates import held_out
 from ulr.errors import RegistryAway, UserError
 from ulr.night import Summary
+from ulr.report.collect import Model
 from ulr.report.facts import Facts, report_name
-from ulr.reporting import comparison_facts, keep_report, night_facts, page_place
-from ulr.run_tables import Model
+from ulr.report.store import comparison_facts, keep_report, night_facts, page_place
 from ulr.terminal import say
 from ulr.warehouse.tables import Warehouse
 

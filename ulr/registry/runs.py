@@ -14,9 +14,9 @@ from mlflow.entities import Metric, Param
 from mlflow.models import ModelSignature
 from mlflow.types.schema import Schema, TensorSpec
 
-from ulr.figures import curve_figure
 from ulr.models.booster import lightgbm_version, load_booster
 from ulr.registry.submission import Submission
+from ulr.report.figures import curve_figure
 
 LIVE = "ulr.live"  # tag of a run that only shows a training while it lasts
 _PARAM_LENGTH = 500

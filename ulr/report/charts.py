@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ulr.report.format import known
 from ulr.report.html import Html
-from ulr.report.numbers import known
 from ulr.report.scales import Scale, span, tick_text
 from ulr.report.svg import (
     CHARACTER,

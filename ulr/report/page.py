@@ -8,9 +8,9 @@ from hashlib import sha256
 from importlib.resources import files
 
 from ulr.report.facts import COMPARE, NIGHT, RERUN, Facts, Missing, report_name
+from ulr.report.format import days
 from ulr.report.html import Html, node, paragraph, prose
-from ulr.report.measures import learned_from
-from ulr.report.numbers import days
+from ulr.report.metrics import learned_from
 from ulr.report.sections import (
     browsing,
     contest,

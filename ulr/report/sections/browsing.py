@@ -6,8 +6,8 @@ from collections import Counter
 
 from ulr.report.charts import bars_chart, pairs_map
 from ulr.report.facts import Facts, Row, part, segment_name, segments_of
+from ulr.report.format import count, fixed, interval, known
 from ulr.report.html import Cell, Html, figure, join, left_out, node, paragraph, table
-from ulr.report.numbers import count, fixed, interval, known
 from ulr.report.svg import twice
 
 DRAWN, DEEP = 3, 20  # maps, all traffic among them; positions in a map and in its table

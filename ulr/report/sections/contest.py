@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ulr.report.charts import Span, spans_chart
 from ulr.report.facts import Facts, Missing, Row, part
+from ulr.report.format import count, fixed, interval, known, p_value, signed
 from ulr.report.html import Cell, Html, figure, join, paragraph, table
-from ulr.report.measures import (
+from ulr.report.metrics import (
     CHAMPION,
     LOGGING,
     direction,
@@ -17,7 +18,6 @@ from ulr.report.measures import (
     subjects,
     values,
 )
-from ulr.report.numbers import count, fixed, interval, known, p_value, signed
 from ulr.report.svg import twice
 
 DRAWN = ("snips_dcg", "snips_arp", "snips_precision_at_1", "snips_precision_at_3", "ips_dcg",

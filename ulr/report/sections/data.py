@@ -7,8 +7,8 @@ from collections import Counter
 from ulr.clicklog.contract import REASONS
 from ulr.report.charts import bars_chart
 from ulr.report.facts import Facts, Row, by_method, part
+from ulr.report.format import count, share
 from ulr.report.html import Cell, Html, figure, join, node, paragraph, table
-from ulr.report.numbers import count, share
 from ulr.report.svg import twice
 
 DRAWN = 31  # days in the figure

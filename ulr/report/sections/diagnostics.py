@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ulr.report.advice import CHECKS, UNKNOWN
 from ulr.report.facts import Facts, Row, part, segment_name
+from ulr.report.format import DASH, known, p_value, p_words
 from ulr.report.html import Cell, Html, Number, folded, join, left_out, node, paragraph, table
-from ulr.report.numbers import DASH, known, p_value, p_words
 
 ORDER = ("refused", "warning", "ok")
 STATES = {"refused": "✕ refused", "warning": "! warning", "ok": "✓ fine"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ulr.report.charts import Curve, curves_chart
 from ulr.report.facts import Facts, Row, part, segment_name, segments_of
+from ulr.report.format import count, days, fixed, interval, known
 from ulr.report.html import Cell, Html, figure, join, left_out, node, paragraph, table
-from ulr.report.numbers import count, days, fixed, interval, known
 from ulr.report.svg import twice
 
 DRAWN = 6  # figures, all traffic among them

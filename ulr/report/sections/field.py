@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ulr.report.charts import Span, spans_chart
 from ulr.report.facts import Facts, Missing, Row, part
+from ulr.report.format import DASH, fixed, interval, known, p_value, share, signed
 from ulr.report.html import Cell, Html, Number, figure, folded, join, paragraph, table
-from ulr.report.measures import (
+from ulr.report.metrics import (
     LABELS,
     LOGGING,
     NAIVE,
@@ -20,7 +21,6 @@ from ulr.report.measures import (
     subjects,
     values,
 )
-from ulr.report.numbers import DASH, fixed, interval, known, p_value, share, signed
 from ulr.report.svg import twice
 
 

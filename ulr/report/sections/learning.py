@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ulr.report.charts import Curve, curves_chart
 from ulr.report.facts import Facts, Row, by_method, part
+from ulr.report.format import count, fixed, significant
 from ulr.report.html import Cell, Html, figure, join, left_out, node, paragraph, table
-from ulr.report.measures import metric_name
-from ulr.report.numbers import count, fixed, significant
+from ulr.report.metrics import metric_name
 from ulr.report.svg import twice
 
 POINTS, ROWS = 240, 60  # of a curve, and of the table behind it; more cannot be told apart

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ulr.report.charts import Curve, curves_chart
 from ulr.report.facts import NIGHT, Facts, Missing, Row, part
+from ulr.report.format import count, fixed, known
 from ulr.report.html import Cell, Html, figure, join, paragraph, table
-from ulr.report.measures import CHAMPION, LOGGING, best_method, subject_name, subjects
-from ulr.report.numbers import count, fixed, known
+from ulr.report.metrics import CHAMPION, LOGGING, best_method, subject_name, subjects
 from ulr.report.svg import twice
 
 METRIC = "position_after"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ulr.report.facts import NIGHT, Facts, Row
+from ulr.report.format import fixed, p_words, seconds, share
 from ulr.report.html import Html, folded, join, node, prose, table
-from ulr.report.measures import (
+from ulr.report.metrics import (
     LABELS,
     LOGGING,
     best_method,
@@ -15,7 +16,6 @@ from ulr.report.measures import (
     subjects,
     values,
 )
-from ulr.report.numbers import fixed, p_words, seconds, share
 
 FOR, AGAINST, NOTE = "for", "against", "note"
 Reason = tuple[str, str]

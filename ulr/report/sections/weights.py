@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ulr.report.charts import bars_chart
 from ulr.report.facts import NIGHT, Facts, Missing, Row, by_method, part
+from ulr.report.format import count, share, significant
 from ulr.report.html import Cell, Html, figure, join, paragraph, table
-from ulr.report.measures import best_method
-from ulr.report.numbers import count, share, significant
+from ulr.report.metrics import best_method
 from ulr.report.svg import twice
 
 SIZE, CLIPPED, LARGEST, WEIGHT = (

@@ -21,9 +21,7 @@ from ulr.evaluation.totals import Totals
 from ulr.propensity.examination import WAREHOUSE
 from ulr.redact import masked
 from ulr.registry.submission import flat
-from ulr.report.facts import NIGHT, Facts, Row, read_facts, report_name
-from ulr.report.page import page
-from ulr.run_tables import (
+from ulr.report.collect import (
     Model,
     comparison_metrics,
     days_of,
@@ -33,6 +31,8 @@ from ulr.run_tables import (
     trainings_of,
     weights_of,
 )
+from ulr.report.facts import NIGHT, Facts, Row, read_facts, report_name
+from ulr.report.page import page
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ulr.evaluation.counterfactual import is_lower_better as lower_is_better
 from ulr.report.facts import Facts, Row
-from ulr.report.numbers import known
+from ulr.report.format import known
 
 # In the order of the tables; "_at_K", which settings choose, is left out of the names.
 NAMES = {
