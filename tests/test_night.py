@@ -4,7 +4,7 @@ import pytest
 
 from ulr.cli import main
 from ulr.errors import DataRefused, UserError
-from ulr.night import Done, Step, run_night
+from ulr.pipeline.night import Done, Step, run_night
 
 
 def night(*bodies, **options):

@@ -6,13 +6,13 @@ import argparse
 
 from rich.table import Table
 
-from ulr.commands.fitting import Trial
-from ulr.commands.reports import report_comparison
-from ulr.commands.trials import beside, compare_trials, send
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.errors import UserError
 from ulr.evaluation.totals import Estimate, metric_values
+from ulr.pipeline.comparison import beside, compare_trials, send
+from ulr.pipeline.fit import Trial
+from ulr.pipeline.reports import report_comparison
 from ulr.report.facts import COMPARE
 from ulr.terminal import Answer, show
 

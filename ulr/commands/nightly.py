@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from ulr.commands.night_stages import STAGES, Night
-from ulr.commands.reports import report_night
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
-from ulr.night import FAILURE, Summary, run_night
+from ulr.pipeline.night import FAILURE, Summary, run_night
+from ulr.pipeline.night_stages import STAGES, Night
+from ulr.pipeline.reports import report_night
 from ulr.progress import steps
 from ulr.terminal import Answer, say, show
 from ulr.warehouse.lock import hold

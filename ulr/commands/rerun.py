@@ -10,14 +10,14 @@ import argparse
 import re
 
 from ulr.commands import evaluate
-from ulr.commands.fitting import Trial
-from ulr.commands.reports import report_comparison
-from ulr.commands.trials import beside, compare_trials, comparison_table, send
 from ulr.config.load import load_settings
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.errors import UserError
 from ulr.pairs.weights import METHOD_NAMES
+from ulr.pipeline.comparison import beside, compare_trials, comparison_table, send
+from ulr.pipeline.fit import Trial
+from ulr.pipeline.reports import report_comparison
 from ulr.report.facts import RERUN
 from ulr.terminal import Answer, say, show
 from ulr.warehouse.overlay import PAIRS, Aside, check_name

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from ulr.commands.fitting import Trial, fit
 from ulr.config.settings import Settings
+from ulr.pipeline.fit import Trial, fit
 from ulr.terminal import Answer
 from ulr.warehouse.tables import Warehouse
 

@@ -10,7 +10,6 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from ulr.commands import evaluate, groups, pairs, promote
-from ulr.commands.fitting import Trial, describe, fit
 from ulr.config.settings import Settings
 from ulr.dates import held_out
 from ulr.engine.session import start_session
@@ -18,8 +17,9 @@ from ulr.evaluation.metrics import LOGGING
 from ulr.evaluation.totals import Totals, metric_values
 from ulr.groups.stage import build_groups
 from ulr.models.published import read_model
-from ulr.night import Done, Step
 from ulr.pairs.stage import build_pairs
+from ulr.pipeline.fit import Trial, describe, fit
+from ulr.pipeline.night import Done, Step
 from ulr.progress import Stepping
 from ulr.propensity.stage import build_propensities, window_dates
 from ulr.propensity.tables import words

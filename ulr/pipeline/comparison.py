@@ -14,7 +14,6 @@ from functools import partial
 from rich.table import Table
 
 from ulr.commands import evaluate
-from ulr.commands.fitting import Trial, fit
 from ulr.commands.registry import registry_of, submission
 from ulr.config.settings import Settings
 from ulr.dates import held_out
@@ -25,6 +24,7 @@ from ulr.evaluation.stage import EvaluationOutcome
 from ulr.evaluation.totals import Estimate, metric_values
 from ulr.models.published import read_model
 from ulr.pairs.stage import build_pairs
+from ulr.pipeline.fit import Trial, fit
 from ulr.progress import steps, watched
 from ulr.propensity.examination import WAREHOUSE
 from ulr.propensity.stage import build_propensities, window_dates

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 
-from ulr.commands.night_stages import Night
 from ulr.commands.registry import registry_of
-from ulr.commands.trials import Compared
 from ulr.config.settings import Settings
 from ulr.dates import held_out
 from ulr.errors import RegistryAway, UserError
-from ulr.night import Summary
+from ulr.pipeline.comparison import Compared
+from ulr.pipeline.night import Summary
+from ulr.pipeline.night_stages import Night
 from ulr.report.collect import Model
 from ulr.report.facts import Facts, report_name
 from ulr.report.store import comparison_facts, keep_report, night_facts, page_place
