@@ -5,7 +5,7 @@ spark-submit --master yarn jobs/plan_swaps.py --conf conf/cluster.yaml --date 20
 
 import sys
 
-from ulr.cli import main
+from ulr.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main(["plan-swaps", *sys.argv[1:]]))

@@ -5,7 +5,7 @@ spark-submit --master yarn jobs/propensities.py --conf conf/cluster.yaml --date 
 
 import sys
 
-from ulr.cli import main
+from ulr.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main(["propensities", *sys.argv[1:]]))

@@ -5,7 +5,7 @@ spark-submit --master spark://HOST:7077 jobs/report.py --conf conf/cluster.yaml 
 
 import sys
 
-from ulr.cli import main
+from ulr.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main(["report", *sys.argv[1:]]))

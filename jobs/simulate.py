@@ -5,7 +5,7 @@ spark-submit --master spark://HOST:7077 jobs/simulate.py --conf conf/cluster.yam
 
 import sys
 
-from ulr.cli import main
+from ulr.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main(["simulate", *sys.argv[1:]]))

@@ -5,7 +5,7 @@ spark-submit --master spark://HOST:7077 jobs/train.py --conf conf/cluster.yaml
 
 import sys
 
-from ulr.cli import main
+from ulr.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main(["train", *sys.argv[1:]]))

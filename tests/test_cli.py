@@ -9,7 +9,7 @@ import yaml
 from helps import examples
 from pyspark.errors import PythonException
 
-from ulr import cli
+from ulr.cli import main as cli
 from ulr.config.load import load_settings
 from ulr.errors import DataRefused, UserError
 
@@ -90,7 +90,7 @@ def test_an_error_that_names_an_address_keeps_its_password(capsys, monkeypatch):
     def away(args, settings):
         raise UserError("the registry https://me:open@host:5000 does not answer")
 
-    monkeypatch.setattr("ulr.commands.config.run", away)
+    monkeypatch.setattr("ulr.cli.commands.config.run", away)
     code, out, err = run(capsys, "config", "--json")
     assert (code, err) == (2, "ulr: the registry https://***@host:5000 does not answer\n")
     assert "open" not in out
@@ -100,7 +100,7 @@ def test_what_nobody_expected_is_one_line_and_its_stack_trace_is_in_the_log(caps
     def broken(args, settings):
         raise ZeroDivisionError("thrown from the worker:\nTraceback\nTypeError: by nothing")
 
-    monkeypatch.setattr("ulr.commands.config.run", broken)
+    monkeypatch.setattr("ulr.cli.commands.config.run", broken)
     code, _, err = run(capsys, "config")
     assert code == 1
     assert err.startswith("ulr: unexpected ZeroDivisionError: TypeError: by nothing; try `ulr ")
@@ -116,7 +116,7 @@ def test_what_fails_after_an_interrupt_is_part_of_it(capsys, monkeypatch):
         finally:
             raise ConnectionRefusedError("the JVM is gone")
 
-    monkeypatch.setattr("ulr.commands.config.run", interrupted)
+    monkeypatch.setattr("ulr.cli.commands.config.run", interrupted)
     code, out, err = run(capsys, "config", "--json")
     assert (code, out) == (128 + signal.SIGTERM, "")
     assert err.startswith("ulr: interrupted; ")

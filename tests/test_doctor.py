@@ -13,9 +13,9 @@ from functools import partial
 import pytest
 from registry_server import free_port
 
-from ulr.cli import main
-from ulr.doctor import libraries, machine, places
-from ulr.doctor.found import ERROR, OK, WARNING, Check, examine
+from ulr.cli.doctor import libraries, machine, places
+from ulr.cli.doctor.found import ERROR, OK, WARNING, Check, examine
+from ulr.cli.main import main
 from ulr.errors import UserError
 from ulr.registry import Registry
 from ulr.warehouse.storage import Storage

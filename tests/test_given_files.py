@@ -2,7 +2,7 @@
 
 import pytest
 
-from ulr.cli import main
+from ulr.cli.main import main
 
 
 @pytest.mark.parametrize(

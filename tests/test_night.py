@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from ulr.cli import main
+from ulr.cli.main import main
 from ulr.errors import DataRefused, UserError
 from ulr.pipeline.night import Done, Step, run_night
 
@@ -64,8 +64,8 @@ def test_a_page_that_cannot_be_made_shows_in_the_summary_that_schedulers_read(
     tmp_path, monkeypatch, capsys
 ):
     """The process ended with 1 and its summary said 0."""
-    monkeypatch.setattr("ulr.commands.nightly.run_night", lambda *a, **k: night(good))
-    monkeypatch.setattr("ulr.commands.nightly.report_night", lambda *a: 1 / 0)
+    monkeypatch.setattr("ulr.cli.commands.nightly.run_night", lambda *a, **k: night(good))
+    monkeypatch.setattr("ulr.cli.commands.nightly.report_night", lambda *a: 1 / 0)
     where = ["--date", "2026-01-01", "--set", f"warehouse.path={tmp_path}"]
     assert main(["nightly", *where, "--json"]) == 1
     kept = json.loads((tmp_path / "nights" / "2026-01-01.json").read_text())

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from moto.server import ThreadedMotoServer
 
-from ulr.cli import main
+from ulr.cli.main import main
 from ulr.errors import UserError
 from ulr.warehouse import lock
 from ulr.warehouse.storage import Storage

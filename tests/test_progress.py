@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from ulr.pace import Pace, left_of
-from ulr.progress import steps, watched, watched_rounds
-from ulr.terminal import say
+from ulr.cli.pace import Pace, left_of
+from ulr.cli.progress import steps, watched, watched_rounds
+from ulr.cli.terminal import say
 
 
 class Clock:

@@ -12,8 +12,8 @@ import warnings
 import pytest
 from rich.table import Table
 
+from ulr.cli.terminal import answer, complain, on_screen, plain, progress_console, say, show
 from ulr.engine.quiet import log_path
-from ulr.terminal import answer, complain, on_screen, plain, progress_console, say, show
 
 
 def numbers() -> Table:

@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from ulr.cli import main
+from ulr.cli.main import main
 
 DATE = "2026-01-01"
 CORES = 2

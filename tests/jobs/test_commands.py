@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from strategies import SHOWN, as_batch
 
-from ulr.cli import main
+from ulr.cli.main import main
 from ulr.clicklog.contract import check_pages
 from ulr.experiments.serving import arrange, assign, load_plan
 from ulr.warehouse.schema import diagnostics_schema

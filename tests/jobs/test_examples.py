@@ -7,7 +7,7 @@ import json
 import pytest
 from helps import examples
 
-from ulr import cli
+from ulr.cli import main as cli
 
 # The same work on less data; nothing else is changed.
 SMALL = {

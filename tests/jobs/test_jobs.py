@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from jobs.cluster import standalone_cluster, submit
 
-from ulr.cli import main
+from ulr.cli.main import main
 
 ROOT = Path(__file__).parent.parent.parent
 

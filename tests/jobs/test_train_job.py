@@ -8,7 +8,7 @@ import pytest
 from clicked_pairs import publish_pairs
 from jobs.cluster import standalone_cluster, submit
 
-from ulr.cli import main
+from ulr.cli.main import main
 
 ROOT = Path(__file__).parent.parent.parent
 CHANGES = [

@@ -8,7 +8,7 @@ import pytest
 from stages.test_pairs import simulated, tables  # noqa: F401 (fixtures)
 from test_pair_table import FEATURES, GIVEN
 
-from ulr.cli import main
+from ulr.cli.main import main
 from ulr.evaluation.metrics import EvaluationPlan, evaluate_part
 from ulr.evaluation.stage import evaluate_models
 from ulr.features.copartition import Sources

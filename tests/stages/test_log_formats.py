@@ -25,10 +25,10 @@ from logs import (
 )
 from pyspark.errors import PythonException
 
-from ulr.cli import user_error_of_a_task
+from ulr.cli.commands.groups import describe
+from ulr.cli.main import user_error_of_a_task
 from ulr.clicklog.files import LogFiles
 from ulr.clicklog.text import read_typed_rows, spark_url
-from ulr.commands.groups import describe
 from ulr.errors import UserError
 from ulr.warehouse.schema import impression_schema, page_schema
 from ulr.warehouse.storage import Storage

@@ -6,7 +6,7 @@ import pytest
 from jobs.test_jobs import tables
 from registry_server import comparison
 
-from ulr.cli import main
+from ulr.cli.main import main
 from ulr.registry import Registry
 from ulr.warehouse.lock import hold
 from ulr.warehouse.storage import Storage

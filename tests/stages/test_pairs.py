@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from test_pair_table import FEATURES, GIVEN, GROUPS, group, groups_of
 
-from ulr.cli import main
+from ulr.cli.main import main
 from ulr.errors import DataRefused
 from ulr.features import files as featurefiles
 from ulr.features.copartition import Sources

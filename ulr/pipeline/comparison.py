@@ -13,8 +13,10 @@ from functools import partial
 
 from rich.table import Table
 
-from ulr.commands import evaluate
-from ulr.commands.registry import registry_of, submission
+from ulr.cli.commands import evaluate
+from ulr.cli.commands.registry import registry_of, submission
+from ulr.cli.progress import steps, watched
+from ulr.cli.terminal import say
 from ulr.config.settings import Settings
 from ulr.dates import held_out
 from ulr.engine.session import start_session
@@ -25,10 +27,8 @@ from ulr.evaluation.totals import Estimate, metric_values
 from ulr.models.published import read_model
 from ulr.pairs.stage import build_pairs
 from ulr.pipeline.fit import Trial, fit
-from ulr.progress import steps, watched
 from ulr.propensity.examination import WAREHOUSE
 from ulr.propensity.stage import build_propensities, window_dates
-from ulr.terminal import say
 from ulr.warehouse.lock import hold
 from ulr.warehouse.overlay import Aside
 from ulr.warehouse.tables import Outcome, Warehouse

@@ -9,14 +9,14 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from ulr.commands.registry import registry_of
+from ulr.cli.commands.registry import registry_of
+from ulr.cli.progress import Stepping, Told, steps, watched_rounds
+from ulr.cli.terminal import say
 from ulr.config.settings import Settings
 from ulr.engine.concurrency import run_at_once
 from ulr.engine.session import start_session
-from ulr.progress import Stepping, Told, steps, watched_rounds
 from ulr.propensity.examination import known_propensities
 from ulr.registry.live import shown_live
-from ulr.terminal import say
 from ulr.training.distributed.barrier import room_for
 from ulr.training.plan import TrainPlan
 from ulr.training.stage import OF_FLEET, ModelOutcome, build_model, model_identity, unchanged_model

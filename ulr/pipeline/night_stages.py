@@ -9,7 +9,8 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from ulr.commands import evaluate, groups, pairs, promote
+from ulr.cli.commands import evaluate, groups, pairs, promote
+from ulr.cli.progress import Stepping
 from ulr.config.settings import Settings
 from ulr.dates import held_out
 from ulr.engine.session import start_session
@@ -20,7 +21,6 @@ from ulr.models.published import read_model
 from ulr.pairs.stage import build_pairs
 from ulr.pipeline.fit import Trial, describe, fit
 from ulr.pipeline.night import Done, Step
-from ulr.progress import Stepping
 from ulr.propensity.stage import build_propensities, window_dates
 from ulr.propensity.tables import words
 from ulr.registry import CHAMPION

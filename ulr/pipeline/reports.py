@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from ulr.commands.registry import registry_of
+from ulr.cli.commands.registry import registry_of
+from ulr.cli.terminal import say
 from ulr.config.settings import Settings
 from ulr.dates import held_out
 from ulr.errors import RegistryAway, UserError
@@ -14,7 +15,6 @@ from ulr.pipeline.night_stages import Night
 from ulr.report.collect import Model
 from ulr.report.facts import Facts, report_name
 from ulr.report.store import comparison_facts, keep_report, night_facts, page_place
-from ulr.terminal import say
 from ulr.warehouse.tables import Warehouse
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from mlflow.entities import Metric
 
-from ulr.progress import Told
+from ulr.cli.progress import Told
 from ulr.registry.client import Registry
 from ulr.registry.runs import LIVE, history_name
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
+from ulr.cli.terminal import Answer, say, show
 from ulr.config.settings import Settings
 from ulr.evaluation.stage import last_totals
 from ulr.evaluation.totals import Totals
@@ -17,7 +18,6 @@ from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.registry.outbox import kept_if_away, sync, waiting
 from ulr.registry.promotion import ROLLED_BACK
 from ulr.registry.submission import Submission, gather_submission
-from ulr.terminal import Answer, say, show
 from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr registry list"

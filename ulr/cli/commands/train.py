@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from ulr.cli.terminal import Answer
 from ulr.config.settings import Settings
 from ulr.pipeline.fit import Trial, fit
-from ulr.terminal import Answer
 from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr train --set pairs.method=joint --set train.num_workers=2"

@@ -6,17 +6,17 @@ import argparse
 from dataclasses import asdict
 from functools import partial
 
-from ulr.commands import evaluate
-from ulr.commands.registry import registry_of, submission_of
+from ulr.cli.commands import evaluate
+from ulr.cli.commands.registry import registry_of, submission_of
+from ulr.cli.progress import watched
+from ulr.cli.terminal import Answer, say
 from ulr.config.settings import Settings
 from ulr.errors import UserError
 from ulr.evaluation.totals import Totals
 from ulr.models.published import evaluation_name, read_model
-from ulr.progress import watched
 from ulr.propensity.examination import WAREHOUSE
 from ulr.registry import CHAMPION
 from ulr.registry.promotion import Decision, promote, roll_back
-from ulr.terminal import Answer, say
 from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr promote --date 2026-01-03"

@@ -10,9 +10,9 @@ import tempfile
 import webbrowser
 from pathlib import Path
 
+from ulr.cli.terminal import Answer, say
 from ulr.config.settings import Settings
 from ulr.report.store import FOLDER, kept_facts, latest_night, page_place, write_page
-from ulr.terminal import Answer, say
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
 

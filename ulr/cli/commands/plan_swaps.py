@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
+from ulr.cli.arguments import check_target
+from ulr.cli.progress import watched
+from ulr.cli.terminal import Answer, say, show
 from ulr.config.settings import Settings
 from ulr.engine.session import start_session
 from ulr.errors import UserError
 from ulr.experiments.plan import PlannedBucket, all_pairs_of, design
-from ulr.given_files import check_target
-from ulr.progress import watched
 from ulr.propensity.stage import plain_rates, window_dates
-from ulr.terminal import Answer, say, show
 from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr plan-swaps --date 2026-01-03 --out plan.json"

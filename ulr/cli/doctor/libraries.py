@@ -11,7 +11,7 @@ from importlib import import_module
 
 import numpy as np
 
-from ulr.doctor.found import ERROR, OK, Found
+from ulr.cli.doctor.found import ERROR, OK, Found
 from ulr.errors import UserError
 
 SLOTS_WAIT_S = 10.0  # a cluster's executors may still be on their way

@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import re
 
-from ulr.commands import evaluate
+from ulr.cli.commands import evaluate
+from ulr.cli.terminal import Answer, say, show
 from ulr.config.load import load_settings
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
@@ -19,7 +20,6 @@ from ulr.pipeline.comparison import beside, compare_trials, comparison_table, se
 from ulr.pipeline.fit import Trial
 from ulr.pipeline.reports import report_comparison
 from ulr.report.facts import RERUN
-from ulr.terminal import Answer, say, show
 from ulr.warehouse.overlay import PAIRS, Aside, check_name
 
 EXAMPLE = (

@@ -1,7 +1,7 @@
 """The `ulr` command: `ulr STAGE --conf FILE --set section.key=value`.
 
 A stage is a module of `ulr.commands` with EXAMPLE, `configure(parser)` and `run(args, settings)`,
-which says things for people (`ulr.terminal`) and returns its Answer for scripts. It is imported
+which says things for people (`ulr.cli.terminal`) and returns its Answer for scripts. It is imported
 only when asked for, so `ulr --help` needs no Spark. Options that every stage has are added here.
 """
 
@@ -18,11 +18,11 @@ from types import ModuleType
 from typing import NoReturn
 
 from ulr import __version__
+from ulr.cli.terminal import answer, complain, on_screen
 from ulr.config.load import load_settings
 from ulr.engine.quiet import noise_to_log
 from ulr.errors import DataRefused, UserError
 from ulr.redact import masked_text
-from ulr.terminal import answer, complain, on_screen
 
 STAGES = {
     "simulate": "write a click log with known truth, its features and the truth itself",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from ulr.commands.registry import registry_of
+from ulr.cli.commands.registry import registry_of
+from ulr.cli.progress import watched
+from ulr.cli.terminal import Answer, say
 from ulr.config.settings import Settings
 from ulr.engine.session import start_session
 from ulr.models.published import read_model
 from ulr.models.stage import build_scores
-from ulr.progress import watched
 from ulr.registry import CHAMPION
-from ulr.terminal import Answer, say
 from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr score --model models:/ulr-ranker@champion --features data/simulated/features"

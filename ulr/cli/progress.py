@@ -19,8 +19,8 @@ from pyspark import SparkContext, SparkStageInfo
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from ulr.pace import Pace, left_of
-from ulr.terminal import printing_above, progress_console
+from ulr.cli.pace import Pace, left_of
+from ulr.cli.terminal import printing_above, progress_console
 
 _INTERVAL_S = 0.3
 Told = Callable[[int, float | None], None]

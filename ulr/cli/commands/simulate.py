@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+from ulr.cli.progress import watched
+from ulr.cli.terminal import Answer, say
 from ulr.config.settings import Settings
 from ulr.engine.session import start_session
-from ulr.progress import watched
 from ulr.simulate.stage import already_written, simulate_log
-from ulr.terminal import Answer, say
 
 EXAMPLE = "ulr simulate --set simulate.examination.model=continuous"
 

@@ -6,8 +6,8 @@ import argparse
 
 import yaml
 
+from ulr.cli.terminal import Answer, say
 from ulr.config.settings import Settings
-from ulr.terminal import Answer, say
 
 EXAMPLE = "ulr config --set groups.partitions=16"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
+from ulr.cli.progress import watched
+from ulr.cli.terminal import Answer, say
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.engine.session import start_session
 from ulr.pairs.stage import build_pairs
-from ulr.progress import watched
-from ulr.terminal import Answer, say
 from ulr.warehouse.tables import Outcome, Warehouse
 
 EXAMPLE = "ulr pairs --date 2026-01-01..2026-01-03 --set pairs.method=joint"

@@ -9,17 +9,17 @@ from typing import Any
 
 from rich.table import Table
 
-from ulr.commands.score import model_text
+from ulr.cli.commands.score import model_text
+from ulr.cli.progress import watched
+from ulr.cli.terminal import Answer, say, show
 from ulr.config.settings import Settings
 from ulr.engine.session import start_session
 from ulr.evaluation.metrics import LOGGING
 from ulr.evaluation.stage import EvaluationOutcome, build_evaluation
 from ulr.evaluation.totals import Estimate, metric_values
 from ulr.models.published import evaluation_name, trained_on
-from ulr.progress import watched
 from ulr.propensity.examination import known_propensities
 from ulr.propensity.stage import window_dates
-from ulr.terminal import Answer, say, show
 from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr evaluate --date 2026-01-01..2026-01-03 --model joint"

@@ -13,11 +13,11 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from ulr.cli.doctor import libraries, machine, places
+from ulr.cli.doctor.found import ERROR, OK, WARNING, Check, Checked, examine, failing
+from ulr.cli.terminal import Answer, show
 from ulr.config.settings import Settings
-from ulr.doctor import libraries, machine, places
-from ulr.doctor.found import ERROR, OK, WARNING, Check, Checked, examine, failing
 from ulr.errors import Unfit
-from ulr.terminal import Answer, show
 
 EXAMPLE = "ulr doctor --set train.num_workers=2"
 
@@ -75,7 +75,7 @@ def result_table(results: Sequence[Checked]) -> Table:
 def _registry(settings: Settings) -> Any:
     """One try: who asks a doctor does not want to wait for the fifth."""
     once = settings.mlflow.model_copy(update={"retries": 0})
-    registry = import_module("ulr.commands.registry")
+    registry = import_module("ulr.cli.commands.registry")
     return registry.registry_of(settings.model_copy(update={"mlflow": once}))
 
 

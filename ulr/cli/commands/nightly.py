@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from ulr.cli.progress import steps
+from ulr.cli.terminal import Answer, say, show
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.pipeline.night import FAILURE, Summary, run_night
 from ulr.pipeline.night_stages import STAGES, Night
 from ulr.pipeline.reports import report_night
-from ulr.progress import steps
-from ulr.terminal import Answer, say, show
 from ulr.warehouse.lock import hold
 from ulr.warehouse.tables import Warehouse
 

@@ -6,6 +6,7 @@ import argparse
 
 from rich.table import Table
 
+from ulr.cli.terminal import Answer, show
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.errors import UserError
@@ -14,7 +15,6 @@ from ulr.pipeline.comparison import beside, compare_trials, send
 from ulr.pipeline.fit import Trial
 from ulr.pipeline.reports import report_comparison
 from ulr.report.facts import COMPARE
-from ulr.terminal import Answer, show
 
 EXAMPLE = "ulr compare --date 2026-01-01..2026-01-03"
 

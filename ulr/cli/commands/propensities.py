@@ -10,15 +10,15 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from ulr.cli.arguments import check_target
+from ulr.cli.progress import watched
+from ulr.cli.terminal import Answer, say
 from ulr.config.settings import Propensities, Settings
 from ulr.engine.session import start_session
-from ulr.given_files import check_target
-from ulr.progress import watched
 from ulr.propensity.diagnostics import Finding
 from ulr.propensity.stage import build_propensities, drift, window_dates
 from ulr.propensity.tables import as_json, curve_table, words
 from ulr.report.figures import KINDS, curve_figure, read_truth
-from ulr.terminal import Answer, say
 from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr propensities --date 2026-01-03 --figure theta.png"

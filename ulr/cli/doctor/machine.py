@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ulr.doctor.found import ERROR, OK, WARNING, Found
+from ulr.cli.doctor.found import ERROR, OK, WARNING, Found
 from ulr.warehouse.storage import Storage
 
 MIN_JAVA, MIN_PYTHON = 17, (3, 11)

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ulr.doctor.found import ERROR, OK, WARNING, Found
+from ulr.cli.doctor.found import ERROR, OK, WARNING, Found
 from ulr.errors import UserError
 from ulr.warehouse.lock import LEASE_S, hold
 from ulr.warehouse.storage import Storage
