@@ -41,5 +41,5 @@ setup(
         "bench": ["duckdb>=1", "xgboost>=3"],
         "server": ["psycopg2-binary>=2.9"],  # an MLflow server on PostgreSQL
     },
-    entry_points={"console_scripts": ["ulr = ulr.cli:main"]},
+    entry_points={"console_scripts": ["ulr = ulr.cli.main:main"]},
 )

@@ -32,7 +32,7 @@ def output_of(command: str, folder: str) -> str:
     ours, theirs = pty.openpty()
     size = ["stty", "cols", str(COLUMNS), "rows", str(ROWS)]
     subprocess.run(size, stdin=theirs, check=True)
-    argv = [sys.executable, "-m", "ulr.cli.main", *command.split()[1:]]
+    argv = [sys.executable, "-m", "ulr.cli", *command.split()[1:]]
     environ = os.environ | {"TERM": "xterm-256color", "PYTHONPATH": str(HERE.parent)}
     with subprocess.Popen(
         argv, stdout=theirs, stderr=subprocess.PIPE, cwd=folder, env=environ

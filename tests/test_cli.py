@@ -39,7 +39,7 @@ def test_every_example_in_a_help_is_understood_as_it_stands(capsys, stage):
     assert found
     for named, argv in found:
         assert stage in (None, named)
-        module = cli.import_module(f"ulr.commands.{named.replace('-', '_')}")
+        module = cli.import_module(f"ulr.cli.commands.{named.replace('-', '_')}")
         args = cli._stage_parser(named, module).parse_args(argv)
         load_settings(args.conf, args.set)
 

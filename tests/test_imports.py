@@ -68,7 +68,7 @@ def test_a_job_is_an_entry_point_and_nothing_more():
     for path in (ROOT / "jobs").glob("*.py"):
         assert len(path.read_text().splitlines()) <= 50
         assert "spark-submit" in (ast.get_docstring(ast.parse(path.read_text())) or "")
-        assert {n for n in imports(path) if n.startswith("ulr")} == {"ulr.cli.main", "ulr.cli.main"}
+        assert {n for n in imports(path) if n.startswith("ulr")} == {"ulr.cli.main"}
 
 
 def test_the_serving_side_can_take_the_buckets_file_alone():

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import ulr.buckets
-import ulr.serving
 from scipy.stats import chisquare
 
+import ulr.experiments.buckets
+import ulr.experiments.serving
 from tests.propensity.experiments import SwapLab, click_model, queries, single_buckets
 from ulr.experiments.plan import all_pairs_of, design
 from ulr.experiments.serving import NONE, Assignment, Plan, arrange, assign, load_plan
@@ -63,7 +63,7 @@ def test_plans_are_read_and_bad_ones_refused():
             load_plan(json.dumps(bad))
 
 
-@pytest.mark.parametrize("module", [ulr.serving, ulr.buckets])
+@pytest.mark.parametrize("module", [ulr.experiments.serving, ulr.experiments.buckets])
 def test_a_serving_system_needs_nothing_but_the_standard_library(module):
     tree = ast.parse(Path(module.__file__).read_text())
     roots = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}

@@ -38,7 +38,7 @@ def settings(folder: Path, data: Path) -> list[str]:
 
 def night(flags: list[str], kill_after: float | None = None) -> tuple[int, float]:
     """Run a night in its own process group; exit code and seconds."""
-    command = [sys.executable, "-m", "ulr.cli.main", "nightly", "--date", "2026-01-01", *flags]
+    command = [sys.executable, "-m", "ulr.cli", "nightly", "--date", "2026-01-01", *flags]
     started = time.monotonic()
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(

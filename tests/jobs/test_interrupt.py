@@ -33,7 +33,7 @@ def processes_of(session: int) -> list[str]:
 
 def interrupt(stage: str, flags: list[str], in_the_middle, number=signal.SIGINT):
     """Start a stage as a shell would, send what Ctrl-C sends once it is at work."""
-    command = [sys.executable, "-m", "ulr.cli.main", stage, *flags]
+    command = [sys.executable, "-m", "ulr.cli", stage, *flags]
     environ = os.environ | {"PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         command, env=environ, start_new_session=True, text=True,

@@ -53,7 +53,7 @@ def test_three_executors_of_which_one_is_killed_train_the_model_of_one_process(
     disturbed, alone = tmp_path / "disturbed", tmp_path / "alone"
     for folder in (disturbed, alone):
         publish_pairs(folder)
-    command = [sys.executable, "-m", "ulr.cli.main", "train", *SLOW, *CLUSTER]
+    command = [sys.executable, "-m", "ulr.cli", "train", *SLOW, *CLUSTER]
     with subprocess.Popen(
         command, cwd=disturbed, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -1,6 +1,6 @@
 """The `ulr` command: `ulr STAGE --conf FILE --set section.key=value`.
 
-A stage is a module of `ulr.commands` with EXAMPLE, `configure(parser)` and `run(args, settings)`,
+A stage is a module of `ulr.cli.commands` with EXAMPLE, `configure(parser)` and `run(args, settings)`,
 which says things for people (`ulr.cli.terminal`) and returns its Answer for scripts. It is imported
 only when asked for, so `ulr --help` needs no Spark. Options that every stage has are added here.
 """
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _stage(stage: str, rest: list[str]) -> int:
     with noise_to_log(stage):
-        module = import_module("ulr.commands." + stage.replace("-", "_"))
+        module = import_module("ulr.cli.commands." + stage.replace("-", "_"))
     args = _stage_parser(stage, module).parse_args(rest)
     with on_screen(stage, quiet=args.quiet, json=args.json) as log:
         return _run(module, args, log)
@@ -181,7 +181,3 @@ def _stage_parser(stage: str, module: ModuleType) -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="the result as one JSON document")
     parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

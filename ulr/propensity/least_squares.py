@@ -143,16 +143,16 @@ def _design(
     return design, touched
 
 
-Node = TypeVar("Node")
+Vertex = TypeVar("Vertex")
 
 
 def connected_components(
-    nodes: Iterable[Node], edges: Iterable[tuple[Node, Node]]
-) -> list[list[Node]]:
+    nodes: Iterable[Vertex], edges: Iterable[tuple[Vertex, Vertex]]
+) -> list[list[Vertex]]:
     """Components in order of their smallest node, each in rising order."""
     root = {node: node for node in nodes}
 
-    def find(node: Node) -> Node:
+    def find(node: Vertex) -> Vertex:
         while root[node] != node:
             root[node] = root[root[node]]
             node = root[node]
@@ -161,13 +161,13 @@ def connected_components(
     for a, b in edges:
         low, high = sorted((find(a), find(b)))
         root[high] = low
-    found: dict[Node, list[Node]] = {}
+    found: dict[Vertex, list[Vertex]] = {}
     for node in sorted(root):
         found.setdefault(find(node), []).append(node)
     return [found[low] for low in sorted(found)]
 
 
-def name_nodes(nodes: Iterable[Node]) -> str:
+def name_nodes(nodes: Iterable[Vertex]) -> str:
     """{1, 2} for people; a long run of positions is cut in the middle."""
     names = [str(node) for node in nodes]
     if len(names) > 12:

@@ -1,1 +1,0 @@
-"""One module per stage: what it takes, and how it is run. The only place that sees all settings."""

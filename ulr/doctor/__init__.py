@@ -1,1 +1,0 @@
-"""Checks of the machine and of the services around it; each a function that returns `Found`."""
