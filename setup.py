@@ -8,7 +8,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
-VERSION = (HERE / "ulr" / "__init__.py").read_text().split('__version__ = "')[1].split('"')[0]
+VERSION = (HERE / "ulr" / "version.py").read_text().split('__version__ = "')[1].split('"')[0]
 
 setup(
     name="ulr",

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-from ulr import __version__
+from ulr.version import __version__
 from ulr.cli.terminal import answer, complain, on_screen
 from ulr.config.load import load_settings
 from ulr.engine.quiet import noise_to_log

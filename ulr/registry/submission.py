@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ulr import __version__
+from ulr.version import __version__
 from ulr.evaluation.totals import Totals, metric_values
 from ulr.models.published import model_manifest, pairs_of_model, read_model, read_record
 from ulr.pairs.stage import partition_name

@@ -12,7 +12,7 @@ from importlib import metadata
 from platform import python_version
 from typing import Any
 
-from ulr import __version__
+from ulr.version import __version__
 from ulr.clicklog.quarantine import examples_of
 from ulr.config.load import default_settings
 from ulr.config.settings import Settings

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ulr import __version__
+from ulr.version import __version__
 from ulr.errors import UserError
 from ulr.warehouse.lock import Assure, hold
 from ulr.warehouse.schema import SCHEMA_VERSION
