@@ -90,7 +90,7 @@ def write_parquet(folder: Path, rows: list[dict], files: int = 3) -> Path:
 
 def settings(log: Path, *changes: str):
     return load_settings(
-        None, [f"sessions.path={log}", "groups.partitions=3", "sessions.max_bad_share=1", *changes]
+        None, [f"log.path={log}", "groups.partitions=3", "log.max_bad_fraction=1", *changes]
     )
 
 

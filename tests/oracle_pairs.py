@@ -27,9 +27,9 @@ def softplus(x):
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
-def pair_factor(scores, rank, i, j, *, metric, truncation, norm):
+def pair_factor(scores, rank, i, j, *, objective, truncation, norm):
     """D of a pair; None if it does not count."""
-    if metric == "ranknet":
+    if objective == "ranknet":
         d = 1.0
     elif min(rank[i], rank[j]) >= truncation:
         return None
@@ -40,13 +40,13 @@ def pair_factor(scores, rank, i, j, *, metric, truncation, norm):
     return d
 
 
-def lambda_gradient(scores, pairs, *, sigma=1.0, truncation=30, norm=False, metric="ndcg"):
+def lambda_gradient(scores, pairs, *, sigma=1.0, truncation=30, norm=False, objective="lambdarank"):
     """pairs: (i, j, u_ij, u_ji). Each of the two preferences pushes on its own."""
     n = len(scores)
     rank = ranks(scores)
     grad, hess, mass = [0.0] * n, [0.0] * n, 0.0
     for i, j, u_ij, u_ji in pairs:
-        d = pair_factor(scores, rank, i, j, metric=metric, truncation=truncation, norm=norm)
+        d = pair_factor(scores, rank, i, j, objective=objective, truncation=truncation, norm=norm)
         if d is None:
             continue
         for winner, loser, u in ((i, j, u_ij), (j, i, u_ji)):
@@ -88,7 +88,7 @@ def position_losses(scores, positions, pairs, *, t_plus, t_minus, sigma=1.0):
     return plus, minus
 
 
-def session_weights(clicks, theta, psi, method, *, gamma=math.inf, alpha=None, beta=None):
+def session_weights(clicks, theta, psi, method, *, prs_clip=math.inf, alpha=None, beta=None):
     """u[i][j] of one session, straight from the table of METHODS section 4."""
     n = len(clicks)
     u = [[0.0] * n for _ in range(n)]
@@ -106,7 +106,7 @@ def session_weights(clicks, theta, psi, method, *, gamma=math.inf, alpha=None, b
             elif method == "pns":
                 u[i][j] = theta[j] * c_i * (1 - c_j)
             elif method == "prs":
-                u[i][j] = min(gamma, theta[j] / theta[i]) * c_i * (1 - c_j)
+                u[i][j] = min(prs_clip, theta[j] / theta[i]) * c_i * (1 - c_j)
             elif method == "joint":
                 u[i][j] = c_i * (1 - c_j) / theta[i]
                 u[i][j] += (1 / theta[i] - 1 / psi[i][j]) * c_i * c_j

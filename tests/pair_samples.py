@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ulr.kernels.layout import PairArrays
-from ulr.pairs.weighting import Histograms
-from ulr.pairs.weights import Propensities
+from ulr.kernels.layout import Histograms, PairLists
+from ulr.propensity.examination import Examination
 
 
-def independent_propensities(theta: np.ndarray) -> Propensities:
+def independent_propensities(theta: np.ndarray) -> Examination:
     """psi = theta_k theta_l."""
     psi = np.outer(theta, theta)
     np.fill_diagonal(psi, theta)
-    return Propensities(theta, psi)
+    return Examination(theta, psi)
 
 
 def random_pairs(rng, *, queries=6, max_docs=12, max_groups=3, signed=True, share=0.6):
@@ -40,10 +39,10 @@ def random_pairs(rng, *, queries=6, max_docs=12, max_groups=3, signed=True, shar
         groups.append(len(docs) - 1)
     ints = [np.array(x, np.int64) for x in (rows, groups, docs, pairs)]
     small = [np.array(x, np.int32) for x in (doc_row, position, i, j)]
-    return PairArrays(*ints, *small, np.array(u_ij, np.float32), np.array(u_ji, np.float32))
+    return PairLists(*ints, *small, np.array(u_ij, np.float32), np.array(u_ji, np.float32))
 
 
-def group_lists(pairs: PairArrays):
+def group_lists(pairs: PairLists):
     """Per group: absolute rows, positions, and pairs (i, j, u_ij, u_ji) as plain lists."""
     for q in range(pairs.queries):
         for g in range(pairs.query_groups[q], pairs.query_groups[q + 1]):

@@ -76,7 +76,7 @@ def training(fingerprint="f1", seed=1, width=WIDTH):
         name="joint 2026-01-01..2026-01-03",
         model=booster.model_to_string(),
         example=x[:3].tolist(),
-        params={"train.rounds": "3", "pairs.method": "joint", "long": "x" * 900},
+        params={"train.num_iterations": "3", "pairs.method": "joint", "long": "x" * 900},
         tags={"ulr.fingerprint": fingerprint, "ulr.window": "2026-01-01..2026-01-03"},
         metrics={"ndcg_at_10": 0.5, "ndcg_at_10_lower": 0.4, "none": float("inf")},
         history={"pair_loss": [0.7, 0.6, 0.65]},

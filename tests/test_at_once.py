@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from ulr.engine.concurrency import run_at_once
+from ulr.engine.concurrency import run_concurrently
 
 
 def never():
@@ -23,16 +23,16 @@ def test_results_come_in_order_and_no_more_run_at_once_than_allowed():
         return number
 
     jobs = [lambda n=n: job(n) for n in range(7)]
-    assert run_at_once(jobs, 3, never) == list(range(7))
+    assert run_concurrently(jobs, 3, never) == list(range(7))
     assert max(most) == 3
-    assert run_at_once(jobs, 1, never) == list(range(7))
+    assert run_concurrently(jobs, 1, never) == list(range(7))
 
 
 def test_one_that_fails_does_not_stop_the_others():
     done = []
     jobs = [lambda: 1 / 0, lambda: done.append(1), lambda: done.append(2)]
     with pytest.raises(ZeroDivisionError):
-        run_at_once(jobs, 2, never)
+        run_concurrently(jobs, 2, never)
     assert sorted(done) == [1, 2]
 
 
@@ -56,5 +56,5 @@ def test_an_interruption_cancels_what_runs_and_starts_nothing_more(monkeypatch):
 
     monkeypatch.setattr(at_once, "wait", wait)
     with pytest.raises(KeyboardInterrupt):
-        run_at_once([job] * 5, 2, stop.set)
+        run_concurrently([job] * 5, 2, stop.set)
     assert len(begun) == 2

@@ -11,7 +11,7 @@ from pyspark.errors import PythonException
 
 from ulr.cli import main as cli
 from ulr.config.load import load_settings
-from ulr.errors import DataRefused, UserError
+from ulr.errors import InvalidData, UserError
 
 
 def run(capsys, *argv: str) -> tuple[int, str, str]:
@@ -54,7 +54,7 @@ def test_every_example_in_a_help_is_understood_as_it_stands(capsys, stage):
         (["groups", "--date", "2026-01-02..2026-01-01"], "ends before it begins"),
         (["config", "--conf", "absent.yaml"], "cannot read settings absent.yaml"),
         (["config", "--set", "groups.nosuch=1"], "unknown key groups.nosuch"),
-        (["groups", "--date", "2026-01-01", "--set", "sessions.path=nowhere"], "no log files"),
+        (["groups", "--date", "2026-01-01", "--set", "log.path=nowhere"], "no log files"),
     ],
 )
 def test_a_users_mistake_is_told_without_a_stack_trace_and_exits_with_2(
@@ -125,11 +125,11 @@ def test_what_fails_after_an_interrupt_is_part_of_it(capsys, monkeypatch):
 
 def test_a_users_mistake_that_a_task_found_is_told_like_any_other(spark):
     def fail(batches):
-        raise DataRefused("17 rows of sand")
+        raise InvalidData("17 rows of sand")
         yield from batches
 
     with pytest.raises(PythonException) as error:
         spark.range(1).mapInArrow(fail, "id bigint").collect()
     found = cli.user_error_of_a_task(error.value)
-    assert (type(found), str(found)) == (DataRefused, "17 rows of sand")
+    assert (type(found), str(found)) == (InvalidData, "17 rows of sand")
     assert cli.user_error_of_a_task(ZeroDivisionError("by 0")) is None

@@ -41,11 +41,11 @@ def test_settings_cannot_be_changed_afterwards():
         ("groups.partitions=many", ["groups.partitions", "'many'", "integer"]),
         ("groups.partitions=0", ["groups.partitions", "greater than or equal to 1"]),
         ("simulate.examination.model=psychic", ["examination.model", "'continuous'"]),
-        ("simulate.swaps=[{share: 0.1}]", ["simulate.swaps.0", "kind", "bucket"]),
-        ("simulate.swaps=[{bucket: '1:1', share: 0.1}]", ["simulate.swaps.0", "1:1"]),
-        ("simulate.segments=[{name: a, share: 0.4, eta: 1}]", ["segments", "add up to 1"]),
+        ("simulate.swaps=[{fraction: 0.1}]", ["simulate.swaps.0", "kind", "bucket"]),
+        ("simulate.swaps=[{bucket: '1:1', fraction: 0.1}]", ["simulate.swaps.0", "1:1"]),
+        ("simulate.segments=[{name: a, fraction: 0.4, eta: 1}]", ["segments", "add up to 1"]),
         ("simulate.positions=1", ["simulate: swaps: single needs 2 positions, positions is 1"]),
-        ("simulate.swaps=[{bucket: '1:20', share: 0.1}]", ["1:20 needs 20", "positions is 10"]),
+        ("simulate.swaps=[{bucket: '1:20', fraction: 0.1}]", ["1:20 needs 20", "positions is 10"]),
         ("spark.a.b=null", ["spark.a.b = None: "]),
         ("lightgbm.x=null", ["lightgbm.x = None: "]),
         ("pairs.co_click_variance=x", ["pairs.co_click_variance = 'x': "]),
@@ -94,10 +94,10 @@ def test_the_settings_are_found_in_a_zip_of_the_package(tmp_path):
             archive.write(path, f"ulr/{path.name}")
         for path in (root / "conf").glob("*.yaml"):
             archive.write(path, f"ulr/conf/{path.name}")
-    program = "from ulr.config import load_settings as load; print(load(None).train.rounds)"
+    program = "from ulr.config import load_settings as load; print(load(None).train.num_iterations)"
     env = os.environ | {"PYTHONPATH": str(tmp_path / "ulr.zip")}
     done = subprocess.run(
         [sys.executable, "-c", program], env=env, cwd=tmp_path, capture_output=True, text=True,
         check=True,
     )  # fmt: skip
-    assert int(done.stdout) == load_settings(None).train.rounds
+    assert int(done.stdout) == load_settings(None).train.num_iterations

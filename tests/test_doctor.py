@@ -35,7 +35,7 @@ def test_a_java_home_without_java_is_an_error_and_so_is_an_old_one(tmp_path, mon
     found = machine.java()
     assert (found.verdict, found.mend.split("#")[0].strip()) == (ERROR, "unset JAVA_HOME")
     program(tmp_path / "bin" / "java", 'openjdk version "1.8.0_392"')
-    assert "is Java 8; Spark needs 17" in machine.java().words
+    assert "is Java 8; Spark needs 17" in machine.java().message
     program(tmp_path / "bin" / "java", 'openjdk version "21.0.2" 2024-01-16')
     assert machine.java().verdict == OK
 
@@ -47,7 +47,7 @@ def test_workers_with_another_python_are_an_error(tmp_path, monkeypatch):
     found = machine.python()
     assert (found.verdict, found.mend) == (ERROR, f"export PYSPARK_PYTHON={sys.executable}")
     monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "absent"))
-    assert "no such file" in machine.python().words
+    assert "no such file" in machine.python().message
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     assert machine.python().verdict == OK
 
@@ -84,13 +84,13 @@ def test_the_disk_that_spark_shuffles_on_is_the_one_that_the_settings_name(tmp_p
     monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
     assert machine.disk(str(tmp_path), "/proc").verdict == ERROR
     assert f"free for Spark's scratch folder {tmp_path}/b" in (
-        machine.disk(str(tmp_path), f"{tmp_path}/a,{tmp_path}/b").words)  # fmt: skip
+        machine.disk(str(tmp_path), f"{tmp_path}/a,{tmp_path}/b").message)  # fmt: skip
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))  # Spark listens to this one first
     assert machine.disk(str(tmp_path), "/proc").verdict != ERROR
 
 
 def test_more_workers_than_slots_are_an_error_that_names_the_number(spark):
-    assert "runs 2 tasks at once" in libraries.spark_slots({}, 2).words
+    assert "runs 2 tasks at once" in libraries.spark_slots({}, 2).message
     found = libraries.spark_slots({}, 99)
     assert (found.verdict, found.mend) == (ERROR, "ulr doctor --set train.num_workers=2")
 
@@ -108,7 +108,7 @@ def test_a_library_that_cannot_be_loaded_is_an_error(check, library, user, monke
     monkeypatch.setitem(sys.modules, library, None)  # Python's way to say: not to be had
     found = examine(Check(library, check, "install it"))
     assert (found.verdict, found.mend) == (ERROR, "install it")
-    assert library in found.words
+    assert library in found.message
 
 
 def test_the_warehouse_is_as_it_was_after_the_check(tmp_path):
@@ -163,7 +163,7 @@ def test_a_password_in_an_address_opens_the_door_and_is_told_to_nobody():
                  for r in (there, gone)]  # fmt: skip
         server.shutdown()
     assert [one.verdict for one in found] == [OK, ERROR]
-    assert all("http://***@127.0.0.1" in one.words for one in found)
+    assert all("http://***@127.0.0.1" in one.message for one in found)
 
 
 @pytest.mark.parametrize(("late", "verdict"), [(0, OK), (15, WARNING), (3600, ERROR)])
@@ -181,12 +181,12 @@ def test_a_server_with_another_clock_is_noticed(late, verdict, tmp_path):
         assert places.clocks_agree(str(tmp_path), url).verdict == verdict
         server.shutdown()
     away = places.clocks_agree(str(tmp_path), url)
-    assert (away.verdict, away.words) == (OK, "0 s from the warehouse's files")
+    assert (away.verdict, away.message) == (OK, "0 s from the warehouse's files")
     assert Storage(str(tmp_path)).is_empty()
 
 
 def test_the_command_ends_with_1_if_a_check_found_an_error(spark, tmp_path, capsys):
-    good = ["doctor", "--json", "--set", f"mlflow.folder={tmp_path}/mlflow",
+    good = ["doctor", "--json", "--set", f"mlflow.local_path={tmp_path}/mlflow",
             "--set", f"warehouse.path={tmp_path}/warehouse"]  # fmt: skip
     assert main(good) == 0
     lines = json.loads(capsys.readouterr().out)

@@ -8,8 +8,7 @@ import pytest
 
 from ulr.errors import UserError
 from ulr.features.files import feature_names, other_names, read_features, with_names
-from ulr.models.booster import load_booster, model_names, other_features
-from ulr.models.stage import check_order
+from ulr.models.booster import check_order, load_booster, model_names, other_features
 from ulr.training.bins import make_reference
 from ulr.warehouse.schema import features_schema
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ulr.redact import HIDDEN, masked
+from ulr.redact import HIDDEN, redact
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from ulr.redact import HIDDEN, masked
      "spark.hadoop.fs.gs.auth.service.account.private.key", "api_key"],
 )  # fmt: skip
 def test_a_setting_that_opens_a_door_is_hidden(name):
-    assert masked({name: "open", "groups.partitions": "8"}) == {
+    assert redact({name: "open", "groups.partitions": "8"}) == {
         name: HIDDEN, "groups.partitions": "8",
     }  # fmt: skip
 
@@ -25,4 +25,4 @@ def test_a_setting_that_opens_a_door_is_hidden(name):
      ("s3://bucket?access_key=x&secret_key=y", "s3://bucket?access_key=***&secret_key=***")],
 )  # fmt: skip
 def test_an_address_is_shown_without_its_passwords(address, shown):
-    assert masked({"path": address}) == {"path": shown}
+    assert redact({"path": address}) == {"path": shown}

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from ulr.cli.main import main
-from ulr.errors import DataRefused, UserError
+from ulr.errors import InvalidData, UserError
 from ulr.pipeline.night import Done, Step, run_night
 
 
@@ -38,18 +38,18 @@ def test_every_stage_is_told_and_the_last_word_is_the_outcome():
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(UserError("x"), 2), (DataRefused("x"), 3), (ZeroDivisionError("x"), 1)]
+    ("error", "code"), [(UserError("x"), 2), (InvalidData("x"), 3), (ZeroDivisionError("x"), 1)]
 )
 def test_a_failure_ends_the_night_with_the_code_that_schedulers_know(error, code):
     found = night(good, fails(error), good)
     assert [r.status for r in found.stages] == ["done", "failed", "not run"]
     assert (found.outcome, found.exit_code, found.error) == ("failed", code, error)
-    assert found.to_json()["stages"][1]["words"] == "x"
+    assert found.to_json()["stages"][1]["message"] == "x"
 
 
 def test_an_error_without_words_is_told_by_its_name():
     found = night(good, fails(MemoryError()), good)
-    assert [r.words for r in found.stages] == ["fine", "MemoryError", ""]
+    assert [r.message for r in found.stages] == ["fine", "MemoryError", ""]
     assert found.exit_code == 1
 
 
@@ -74,11 +74,11 @@ def test_a_page_that_cannot_be_made_shows_in_the_summary_that_schedulers_read(
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "message"),
     [
         (MemoryError(), "MemoryError"),
         (UserError("http://me:open@host is away\nTraceback"), "http://***@host is away"),
     ],
 )
 def test_what_ended_a_night_is_one_line_that_anybody_may_read(error, words):
-    assert night(fails(error)).stages[0].words == words
+    assert night(fails(error)).stages[0].message == words

@@ -20,7 +20,7 @@ SECRET = "open-sesame"  # in the address: Spark's workers began before this serv
 SMALL = {
     "simulate.pages_per_day": 3000, "simulate.days": 1, "simulate.queries": 60,
     "simulate.features": 8, "simulate.docs_per_query": 6, "simulate.positions": 3,
-    "groups.partitions": 2, "pairs.partitions": 2, "train.rounds": 3, "lightgbm.num_leaves": 4,
+    "groups.partitions": 2, "pairs.partitions": 2, "train.num_iterations": 3, "lightgbm.num_leaves": 4,
     "mlflow.live": False,
 }  # fmt: skip
 

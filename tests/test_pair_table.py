@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from pair_samples import independent_propensities
 
-from ulr.errors import DataRefused, UserError
+from ulr.errors import InvalidData, UserError
 from ulr.features.join import feature_matrix
-from ulr.pairs.table import build_pair_table, make_recipe
+from ulr.pairs.table import build_pair_table, make_pair_config
 from ulr.training.data import read_pairs
 from ulr.warehouse.schema import features_schema, groups_schema, pairs_schema
 
@@ -50,7 +50,7 @@ FEATURES = features_of([("b", "z"), ("b", "y"), ("b", "x"), ("a", "x"), ("a", "y
 
 def table_of(method="joint", groups=GROUPS, features=FEATURES, **options):
     options = {"co_click_variance": np.inf, **options}
-    return build_pair_table(groups, features, make_recipe(method, GIVEN, **options))
+    return build_pair_table(groups, features, make_pair_config(method, GIVEN, **options))
 
 
 def preferences(table):
@@ -145,7 +145,7 @@ def test_a_document_without_features_is_dropped_and_counted(grouping):
 
 def test_a_document_without_features_is_an_error_if_so_set():
     some = FEATURES.slice(1)
-    with pytest.raises(DataRefused, match=r"1 of 6 shown documents.*query b, document z"):
+    with pytest.raises(InvalidData, match=r"1 of 6 shown documents.*query b, document z"):
         table_of(features=some, missing_features="error")
 
 
@@ -160,7 +160,7 @@ def test_rows_of_different_lengths_are_refused_by_name():
     odd = features_of([("c", "x")]).to_pylist()
     odd[0]["features"] = [1.0]
     mixed = pa.concat_tables([FEATURES.slice(0, 5), pa.Table.from_pylist(odd, features_schema)])
-    with pytest.raises(DataRefused, match="query c, document x: 1 values"):
+    with pytest.raises(InvalidData, match="query c, document x: 1 values"):
         table_of(features=mixed)
 
 
@@ -185,8 +185,8 @@ def test_a_segment_uses_its_own_propensities():
         group("a", ["x", "y"], {(2,): 1}, segment="mobile"),
         group("b", ["x", "y"], {(2,): 1}, segment="desktop"),
     )
-    recipe = make_recipe("robust", GIVEN, {"mobile": mobile})
-    table, _ = build_pair_table(groups, FEATURES, recipe)
+    pair_config = make_pair_config("robust", GIVEN, {"mobile": mobile})
+    table, _ = build_pair_table(groups, FEATURES, pair_config)
     got = preferences(table)
     assert got["a", "y", "x"] == pytest.approx(1 / THETA[1] ** 2)
     assert got["b", "y", "x"] == pytest.approx(1 / THETA[1])
@@ -214,9 +214,9 @@ def test_no_groups_give_an_empty_table():
 
 def test_settings_that_cannot_work_are_refused():
     with pytest.raises(UserError, match="grouping = 'day'"):
-        make_recipe("joint", GIVEN, grouping="day")
+        make_pair_config("joint", GIVEN, grouping="day")
     short = independent_propensities(THETA[:2])
     with pytest.raises(UserError, match=r"segment s has propensities for 2 positions"):
-        make_recipe("joint", GIVEN, {"s": short})
+        make_pair_config("joint", GIVEN, {"s": short})
     with pytest.raises(UserError, match="needs positions"):
-        make_recipe("t+/t-", GIVEN, grouping="query")
+        make_pair_config("unbiased-lambdamart", GIVEN, grouping="query")

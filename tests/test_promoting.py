@@ -6,7 +6,7 @@ import pytest
 from registry_server import WIDTH, free_port, training
 
 from ulr.config.settings import Promote
-from ulr.errors import RegistryAway, UserError
+from ulr.errors import RegistryUnavailable, UserError
 from ulr.evaluation.totals import Column, Totals, total
 from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.registry.outbox import waiting
@@ -77,7 +77,7 @@ def test_what_the_published_diagnostics_warn_of_blocks_a_model_made_with_them(tm
     registry = Registry(str(tmp_path / "mlflow"), experiment="tests", name="ranker")
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     row = {"segment": None, "check": "arms", "subject": "1:2", "value": 3.0, "p_value": 1e-4,
-           "words": "arms of unequal size"}  # fmt: skip
+           "message": "arms of unequal size"}  # fmt: skip
     rows = [row | {"verdict": verdict} for verdict in ("ok", "warning")]
     with warehouse.writing("diagnostics", "", "x") as draft:
         table = pa.Table.from_pylist(rows, schema=diagnostics_schema)
@@ -137,7 +137,7 @@ def test_a_server_that_is_away_leaves_the_model_in_the_outbox_and_the_next_night
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     away = Registry(f"http://127.0.0.1:{free_port()}", experiment="tests", name="ranker",
                     retries=0, backoff=0)  # fmt: skip
-    with pytest.raises(RegistryAway, match="ulr registry sync"):
+    with pytest.raises(RegistryUnavailable, match="ulr registry sync"):
         promote(away, warehouse, training("a"), judged(0.0), HOW, method="joint", measured=False)
     assert waiting(warehouse) == ["a"]
     assert go("b").version == 2  # "a" became version 1 first

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from registry_server import WIDTH, comparison, free_port, tracking_server, training
 
-from ulr.errors import RegistryAway, UserError
+from ulr.config.load import flat
+from ulr.errors import RegistryUnavailable, UserError
 from ulr.registry import CHALLENGER, CHAMPION, Registry
-from ulr.registry.outbox import kept_if_away, sync, waiting
-from ulr.registry.submission import flat, read_submission
+from ulr.registry.outbox import queue_if_unavailable, sync, waiting
+from ulr.registry.submission import read_submission
 from ulr.warehouse.tables import Warehouse
 
 LOADER = """
@@ -49,7 +50,7 @@ def test_a_training_is_registered_once(local):
 def test_the_run_has_settings_metrics_every_iteration_and_the_files(local):
     registry, sent = local
     run = registry.client.get_run(sent.run_id)
-    assert run.data.params["train.rounds"] == "3"
+    assert run.data.params["train.num_iterations"] == "3"
     assert run.data.metrics["ndcg_at_10_lower"] == 0.4
     assert "none" not in run.data.metrics
     history = registry.client.get_metric_history(sent.run_id, "validation_pair_loss")
@@ -160,12 +161,12 @@ def test_over_http_a_model_waits_for_its_server_and_is_not_lost(tmp_path, capsys
     registry = registry_at(f"http://127.0.0.1:{port}", retries=1, backoff=0)
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     with (
-        pytest.raises(RegistryAway, match="ulr registry sync"),
-        kept_if_away(warehouse, training()),
+        pytest.raises(RegistryUnavailable, match="ulr registry sync"),
+        queue_if_unavailable(warehouse, training()),
     ):
         registry.send(training())
     assert waiting(warehouse) == ["f1"]
-    with pytest.raises(RegistryAway):
+    with pytest.raises(RegistryUnavailable):
         sync(registry, warehouse)
     assert waiting(warehouse) == ["f1"]
     with tracking_server(tmp_path, port):

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from ulr.errors import DataRefused, UserError
+from ulr.errors import InvalidData, UserError
 from ulr.models.booster import check_width
 from ulr.models.stage import score_table
 from ulr.warehouse.schema import features_schema, scores_schema
@@ -38,7 +38,7 @@ def test_no_rows_give_no_rows():
 
 
 def test_rows_of_another_length_are_named():
-    with pytest.raises(DataRefused, match="query q, document b: 1 values where another row has 2"):
+    with pytest.raises(InvalidData, match="query q, document b: 1 values where another row has 2"):
         score_table(features(("q", "a", [1.0, 2.0]), ("q", "b", [1.0])), first)
 
 

@@ -25,8 +25,8 @@ REQUESTS = [f"request-{i}" for i in range(40_000)]
 def test_shares_and_arms_are_uniform():
     drawn = Counter(assign(r, PLAN, 10) for r in REQUESTS)
     expected = {NONE: 0.6}
-    for bucket, share in PLAN.buckets:
-        expected |= {Assignment(bucket, arm): share / 2 for arm in (False, True)}
+    for bucket, fraction in PLAN.buckets:
+        expected |= {Assignment(bucket, arm): fraction / 2 for arm in (False, True)}
     assert set(drawn) == set(expected)
     observed = [drawn[a] for a in expected]
     assert chisquare(observed, np.array(list(expected.values())) * len(REQUESTS)).pvalue > 0.001
@@ -55,11 +55,11 @@ def test_arranging_swaps_only_in_the_swapped_arm():
 
 
 def test_plans_are_read_and_bad_ones_refused():
-    text = json.dumps({"salt": "s", "buckets": [{"bucket": "1:2", "share": 0.5}]})
+    text = json.dumps({"salt": "s", "buckets": [{"bucket": "1:2", "fraction": 0.5}]})
     assert load_plan(text) == Plan("s", (("1:2", 0.5),))
-    for bucket, share in (("1:1", 0.1), ("1:2", 1.5), ("1:2", -0.1)):
-        bad = {"salt": "s", "buckets": [{"bucket": bucket, "share": share}]}
-        with pytest.raises(ValueError, match=r"share|sides"):
+    for bucket, fraction in (("1:1", 0.1), ("1:2", 1.5), ("1:2", -0.1)):
+        bad = {"salt": "s", "buckets": [{"bucket": bucket, "fraction": fraction}]}
+        with pytest.raises(ValueError, match=r"fraction|sides"):
             load_plan(json.dumps(bad))
 
 
@@ -76,7 +76,7 @@ def test_the_plan_needs_the_pages_that_its_formula_says():
     together = np.diag([0.4, 0.1])
     theta = np.array([1.0, 0.5])
     (bucket,) = design(
-        together, theta, pages_a_day=1000, share=0.5, theta_error=0.1, psi_error=1
+        together, theta, pages_a_day=1000, fraction=0.5, theta_error=0.1, psi_error=1
     )  # fmt: skip
     below, above = 0.1 + 0.4 * 0.5, 0.4 + 0.1 / 0.5
     kept = 0.1 * 0.9 / below**2 + 0.4 * 0.6 / above**2 + 2 * 0.1 * 0.4 / (below * above)
@@ -97,14 +97,14 @@ def test_shares_of_a_plan_add_up_and_deeper_positions_get_more():
         together,
         theta,
         pages_a_day=1e6,
-        share=0.1,
+        fraction=0.1,
         theta_error=0.02,
         psi_error=0.1,
         pairs=all_pairs_of(5),
     )
-    assert sum(b.share for b in plan) == pytest.approx(0.1)
+    assert sum(b.fraction for b in plan) == pytest.approx(0.1)
     assert [b.bucket for b in plan[:4]] == ["1:2", "1:3", "1:4", "1:5"]
-    assert plan[0].share < plan[3].share
+    assert plan[0].fraction < plan[3].fraction
 
 
 def test_planned_pages_give_the_planned_error():
@@ -114,7 +114,7 @@ def test_planned_pages_give_the_planned_error():
     lab = SwapLab(click_model(Independent(theta), positions), relevance, single_buckets(positions))
     rates = lab.bits.T @ (lab.arms["1:2"][0][:, None] * lab.bits)
     plan = design(
-        rates, theta, pages_a_day=1e5, share=0.1, theta_error=0.03, psi_error=1
+        rates, theta, pages_a_day=1e5, fraction=0.1, theta_error=0.03, psi_error=1
     )  # fmt: skip
     for bucket in plan:
         one = SwapLab(click_model(Independent(theta), positions), relevance, [bucket.bucket])

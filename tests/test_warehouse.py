@@ -13,7 +13,8 @@ from pyarrow._fs import _MockFileSystem
 
 from ulr.errors import UserError
 from ulr.warehouse import lock
-from ulr.warehouse.storage import Storage, fingerprint, open_filesystem
+from ulr.warehouse.stage import fingerprint
+from ulr.warehouse.storage import Storage, open_filesystem
 from ulr.warehouse.tables import Warehouse
 
 DAY = "dt=2026-01-01"

@@ -9,7 +9,8 @@ from pair_samples import histograms
 
 from ulr.errors import UserError
 from ulr.pairs.weighting import weigh_histograms, weigh_labels
-from ulr.pairs.weights import METHODS, NEEDS_ALL_PAIRS, Propensities, weight_table
+from ulr.pairs.weights import METHODS, NEEDS_ALL_PAIRS, weight_table
+from ulr.propensity.examination import Examination
 from ulr.simulate.browsing import Continuous, Independent, RowSkipping, power_curve
 
 K = 6
@@ -17,7 +18,7 @@ THETA = power_curve(K, 0.8)
 RNG = np.random.default_rng(5)
 BELOW = np.minimum.outer(THETA, THETA) * RNG.uniform(0.5, 1.0, (K, K))
 PSI = np.where(np.eye(K) > 0, THETA, np.minimum(BELOW, BELOW.T))
-GIVEN = Propensities(THETA, PSI, alpha=0.7 * THETA, beta=0.1 * THETA)
+GIVEN = Examination(THETA, PSI, alpha=0.7 * THETA, beta=0.1 * THETA)
 
 
 def dense(pairs, group, n):
@@ -30,7 +31,7 @@ def dense(pairs, group, n):
 
 
 def weigh(groups, method, session="none", **clipping):
-    table = weight_table(method, GIVEN, gamma=2.0, **clipping)[None]
+    table = weight_table(method, GIVEN, prs_clip=2.0, **clipping)[None]
     raw = weight_table(method, GIVEN)[None]
     return weigh_histograms(
         histograms(groups),
@@ -52,9 +53,9 @@ pattern = st.tuples(*[st.booleans()] * K)
 def test_a_group_weighs_what_its_sessions_weigh_one_by_one(method, session, patterns):
     want = np.zeros((K, K))
     for bits, count in patterns.items():
-        name = "counts" if method == "t+/t-" else method
+        name = "counts" if method == "unbiased-lambdamart" else method
         u = oracle.session_weights(
-            bits, THETA, PSI, name, gamma=2.0, alpha=GIVEN.alpha, beta=GIVEN.beta
+            bits, THETA, PSI, name, prs_clip=2.0, alpha=GIVEN.alpha, beta=GIVEN.beta
         )
         weight = 1 / oracle.ideal_dcg(bits) if session == "idcg" and any(bits) else 1
         want += weight * count * np.array(u)
@@ -65,7 +66,7 @@ def test_a_group_weighs_what_its_sessions_weigh_one_by_one(method, session, patt
 def test_a_list_longer_than_a_word_keeps_its_deep_clicks():
     n = 130
     bits = tuple(k in {0, 63, 64, 127, 129} for k in range(n))
-    wide = Propensities(np.ones(n), np.ones((n, n)))
+    wide = Examination(np.ones(n), np.ones((n, n)))
     table = weight_table("naive", wide)[None]
     pairs, _ = weigh_histograms(histograms([(n, {bits: 3})]), np.zeros(1), table, table)
     clicks = np.array(bits)
@@ -131,7 +132,7 @@ def test_joint_is_unbiased_and_robust_and_prs_are_biased_as_predicted(name):
     relevance = np.array([0.9, 0.2, 0.6, 0.4, 0.8, 0.5])
     model = MODELS[name]
     psi = model.truth(np.ones((1, K)), np.ones(1))
-    given = Propensities(np.diag(psi).copy(), psi)
+    given = Examination(np.diag(psi).copy(), psi)
     relevant = rng.random((sessions, K)) < relevance
     clicks = relevant & model.examine(rng, relevant)
     patterns, counts = np.unique(clicks, axis=0, return_counts=True)
@@ -193,7 +194,7 @@ def test_smoothing_keeps_joint_unbiased_and_makes_it_steadier_where_co_clicks_ar
     relevance = np.array([0.9, 0.2, 0.6, 0.4, 0.8, 0.5])
     model = MODELS[name]
     psi = model.truth(np.ones((1, K)), np.ones(1))
-    given = Propensities(np.diag(psi).copy(), psi)
+    given = Examination(np.diag(psi).copy(), psi)
     relevant = rng.random((groups * sessions, K)) < relevance
     clicks = (relevant & model.examine(rng, relevant)).reshape(groups, sessions, K)
     listed = []
@@ -245,16 +246,16 @@ def test_mistakes_are_named():
     with pytest.raises(UserError, match=r"expected one of naive, robust"):
         weight_table("best", GIVEN)
     with pytest.raises(UserError, match=r"alpha and beta.*propensities\.estimator=affine"):
-        weight_table("affine", Propensities(THETA, PSI))
+        weight_table("affine", Examination(THETA, PSI))
     never = np.array([[1.0, 0.0], [0.0, 0.5]])  # psi = 0: users who take one document only
-    assert np.isfinite(weight_table("robust", Propensities(np.array([1.0, 0.5]), never))).all()
+    assert np.isfinite(weight_table("robust", Examination(np.array([1.0, 0.5]), never))).all()
     with pytest.raises(UserError, match="psi at position 1, 2"):
-        weight_table("joint", Propensities(np.array([1.0, 0.5]), never))
+        weight_table("joint", Examination(np.array([1.0, 0.5]), never))
     with pytest.raises(UserError, match="theta at position 2"):
-        weight_table("robust", Propensities(np.array([1.0, 0.0]), np.ones((2, 2))))
+        weight_table("robust", Examination(np.array([1.0, 0.0]), np.ones((2, 2))))
     alpha = np.where(np.arange(K) == 3, 0.0, GIVEN.alpha)
     with pytest.raises(UserError, match="alpha at position 4"):
-        weight_table("affine", Propensities(THETA, PSI, alpha, GIVEN.beta))
-    assert np.isfinite(weight_table("joint", Propensities(THETA, PSI, alpha, GIVEN.beta))).all()
+        weight_table("affine", Examination(THETA, PSI, alpha, GIVEN.beta))
+    assert np.isfinite(weight_table("joint", Examination(THETA, PSI, alpha, GIVEN.beta))).all()
     with pytest.raises(UserError, match=r"8 documents.*6 positions"):
         weigh([(8, {(1,) * 8: 1})], "naive")

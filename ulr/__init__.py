@@ -1,3 +1,1 @@
 """Unbiased learning to rank from click logs, on Spark and LightGBM."""
-
-

@@ -7,19 +7,19 @@ class UserError(ValueError):
     exit_code = 2
 
 
-class DataRefused(UserError):
+class InvalidData(UserError):
     """The data broke its contract too often to be trusted; nothing was published."""
 
     exit_code = 3
 
 
-class Unfit(UserError):
+class EnvironmentCheckFailed(UserError):
     """The machine, or a service that it needs, is not ready for the stages."""
 
     exit_code = 1
 
 
-class RegistryAway(UserError):
+class RegistryUnavailable(UserError):
     """The tracking server does not answer. Nobody's mistake: a failure that may pass."""
 
     exit_code = 1

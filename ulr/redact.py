@@ -12,12 +12,12 @@ _USER = re.compile(r"(?<=://)[^/\s]+(?=@)")
 _QUERY = re.compile(r"([?&][^=&\s]*(?:secret|passw|token|key|sig)[^=&\s]*=)[^&\s]+", re.I)
 
 
-def masked(settings: dict[str, str]) -> dict[str, str]:
+def redact(settings: dict[str, str]) -> dict[str, str]:
     """Flat settings without passwords: by the name of the setting, or inside an address."""
-    return {name: HIDDEN if _SECRET_KEY.search(name) else masked_text(value)
+    return {name: HIDDEN if _SECRET_KEY.search(name) else redact_text(value)
             for name, value in settings.items()}  # fmt: skip
 
 
-def masked_text(value: str) -> str:
+def redact_text(value: str) -> str:
     """Words without the passwords of the addresses in them."""
     return _QUERY.sub(rf"\1{HIDDEN}", _USER.sub(HIDDEN, value))

@@ -116,13 +116,13 @@ def one_process(args: argparse.Namespace, files: list[str]) -> dict:
     """LightGBM's learner for one process, with our gradients, on two threads."""
     from ulr.training.checkpoint import TrainState
     from ulr.training.data import read_pairs
-    from ulr.training.distributed.communicator import Mesh
+    from ulr.training.distributed.communicator import Communicator
     from ulr.training.local import bins_of
     from ulr.training.loop import TrainSpec, Worker
     from ulr.training.parameters import split_parameters
     from ulr.training.shard import ShardBuilder
 
-    learner = split_parameters({**SETTINGS, "num_threads": 2}, "ndcg")
+    learner = split_parameters({**SETTINGS, "num_threads": 2}, "lambdarank")
     first = read_pairs([pq.read_table(files[0])])
     start = time.monotonic()
     builder = ShardBuilder(bins_of(first, learner), args.queries // FILES * FILES * DOCS)
@@ -132,9 +132,9 @@ def one_process(args: argparse.Namespace, files: list[str]) -> dict:
     shard = builder.finish()
     ingested = time.monotonic() - start
     spec = TrainSpec(args.trees, learner, checkpoint_every=50)
-    warm = Worker(Mesh(0, [None], 1.0), TrainSpec(1, learner), shard, None, TrainState())
+    warm = Worker(Communicator(0, [None], 1.0), TrainSpec(1, learner), shard, None, TrainState())
     warm.run(lambda state: None, lambda number, value: None)
-    worker = Worker(Mesh(0, [None], 1.0), spec, shard, None, TrainState())
+    worker = Worker(Communicator(0, [None], 1.0), spec, shard, None, TrainState())
     start = time.monotonic()
     worker.run(lambda state: None, lambda number, value: None)
     seconds = {**vars(worker.timings), "train": time.monotonic() - start, "ingest": ingested}
@@ -146,7 +146,7 @@ def on_spark(args: argparse.Namespace, files: list[str]) -> dict:
 
     from ulr.config.load import load_settings
     from ulr.engine.session import start_session
-    from ulr.training.distributed.driver import Fleet, train_on_spark
+    from ulr.training.distributed.driver import DistributedOptions, train_on_spark
     from ulr.training.distributed.shuffle import PairFiles
     from ulr.training.plan import TrainPlan
 
@@ -155,7 +155,7 @@ def on_spark(args: argparse.Namespace, files: list[str]) -> dict:
     plan = TrainPlan("joint", args.trees, SETTINGS, checkpoint_every=50)
     source = PairFiles(args.folder, files)
     start = time.monotonic()
-    outcome = train_on_spark(spark, source, plan, Fleet(int(args.only)))
+    outcome = train_on_spark(spark, source, plan, DistributedOptions(int(args.only)))
     total = time.monotonic() - start
     spark.stop()
     return {"workers": [asdict(r) for r in outcome.reports], "total": total}

@@ -7,16 +7,15 @@ from worlds import Log
 
 from ulr.config.load import load_settings
 from ulr.experiments.buckets import Bucket, parse_bucket, permutation
-from ulr.pairs.weights import Propensities
 from ulr.propensity.estimators import Evidence
-from ulr.propensity.examination import as_published
+from ulr.propensity.examination import Examination, as_published
 from ulr.propensity.stage import estimate_segment
 from ulr.propensity.swap_counts import WHOLE, Arm, BucketArms, SwapCounts
 from ulr.propensity.tables import curve_table, joint_table
 from ulr.simulate.randomness import stream
 
 
-def estimated_propensities(log: Log, pages: int, seed: int) -> Propensities:
+def estimated_propensities(log: Log, pages: int, seed: int) -> Examination:
     """theta and psi from `pages` more pages of the same queries, spread over the buckets 1:k."""
     positions = log.documents.shape[1]
     buckets = [parse_bucket(f"1:{k}") for k in range(2, positions + 1)]

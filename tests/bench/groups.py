@@ -94,9 +94,9 @@ def _settings(path: Path, pages: int, hot: float) -> Settings:
             f"simulate.pages_per_day={pages}",
             f"simulate.pages_per_file={pages // 8}",
             "simulate.queries=50000",
-            f"simulate.hot_query_share={hot}",
-            "simulate.swaps=[{kind: single, share: 0.5}]",
-            f"sessions.path={path}/log",
+            f"simulate.hot_query_fraction={hot}",
+            "simulate.swaps=[{kind: single, fraction: 0.5}]",
+            f"log.path={path}/log",
         ],
     )
 
@@ -134,14 +134,14 @@ def _case(spark, work: Path, pages: int, hot: float) -> dict[str, float]:
 
 
 def _ulr(spark, settings: Settings, work: Path) -> None:
-    source = open_pages(spark, find_log(settings.sessions.path, DATE), settings.sessions)
+    source = open_pages(spark, find_log(settings.log.path, DATE), settings.log)
     write_groups(
         source,
         groups_url=str(work / "groups"),
         quarantine_url=str(work / "quarantine"),
         partitions=settings.groups.partitions,
         max_position=settings.groups.max_position,
-        max_duplicates_held=settings.sessions.max_duplicates_held,
+        max_repeated_ids=settings.log.max_repeated_ids,
     )
 
 

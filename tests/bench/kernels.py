@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ulr.kernels.lambdas import lambda_gradients
-from ulr.kernels.layout import PairArrays, lists_of
+from ulr.kernels.layout import PairLists, lists_of
 from ulr.training.objective import GRID
 
 GRADES = (0.5, 0.25, 0.15, 0.07, 0.03)
@@ -55,7 +55,7 @@ def _lists(queries: int, docs: int) -> tuple[np.ndarray, np.ndarray]:
     return labels, rng.normal(size=(queries, docs))
 
 
-def _label_pairs(labels: np.ndarray) -> PairArrays:
+def _label_pairs(labels: np.ndarray) -> PairLists:
     """Every pair of different labels, weighted by its gain: what LightGBM computes with."""
     queries, docs = labels.shape
     i, j = np.triu_indices(docs, 1)
@@ -69,7 +69,7 @@ def _label_pairs(labels: np.ndarray) -> PairArrays:
 
 
 def _race(
-    labels: np.ndarray, scores: np.ndarray, pairs: PairArrays, threads: int, rounds: int
+    labels: np.ndarray, scores: np.ndarray, pairs: PairLists, threads: int, rounds: int
 ) -> tuple[float, float]:
     numba.set_num_threads(threads)
     flat = scores.reshape(-1).copy()

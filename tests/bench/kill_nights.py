@@ -24,13 +24,13 @@ ROOT = Path(__file__).parent.parent.parent
 
 def settings(folder: Path, data: Path) -> list[str]:
     changes = {
-        "warehouse.path": f"{folder}/warehouse", "mlflow.folder": f"{folder}/mlflow",
+        "warehouse.path": f"{folder}/warehouse", "mlflow.local_path": f"{folder}/mlflow",
         "simulate.path": data, "simulate.queries": 100, "simulate.pages_per_day": 5000,
         "simulate.days": 1, "simulate.features": 8, "simulate.docs_per_query": 8,
-        "simulate.positions": 5, "sessions.path": f"{data}/log",
+        "simulate.positions": 5, "log.path": f"{data}/log",
         "features.path": f"{data}/features",
         "groups.partitions": 2, "pairs.partitions": 2, "evaluate.partitions": 2,
-        "pairs.test_share": 0.3, "train.rounds": 10, "promote.min_effective_sample_size": 10,
+        "pairs.test_fraction": 0.3, "train.num_iterations": 10, "promote.min_effective_sample_size": 10,
         "promote.diagnostics": "ignore", "propensities.min_clicks": 5,
     }  # fmt: skip
     return [flag for key, value in changes.items() for flag in ("--set", f"{key}={value}")]

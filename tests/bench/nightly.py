@@ -39,9 +39,9 @@ def settings(work: Path, pages: int) -> list[str]:
         "simulate.path": log, "simulate.days": 1, "simulate.start": DATE,
         "simulate.pages_per_day": pages, "simulate.pages_per_file": max(pages // 8, 1),
         "simulate.queries": 1000, "simulate.zipf": 0.0,
-        "sessions.path": f"{log}/log", "features.path": f"{log}/features",
-        "warehouse.path": f"{own}/warehouse", "mlflow.folder": f"{own}/mlflow",
-        "train.rounds": 100, "train.patience": 0, "promote.diagnostics": "ignore",
+        "log.path": f"{log}/log", "features.path": f"{log}/features",
+        "warehouse.path": f"{own}/warehouse", "mlflow.local_path": f"{own}/mlflow",
+        "train.num_iterations": 100, "train.early_stopping_round": 0, "promote.diagnostics": "ignore",
     }  # fmt: skip
     return [flag for key, value in changes.items() for flag in ("--set", f"{key}={value}")]
 

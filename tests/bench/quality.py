@@ -30,8 +30,8 @@ from worlds import (
 
 from ulr.config.load import load_settings
 from ulr.kernels.ranking_metrics import ranking_metrics
-from ulr.pairs.table import build_pair_table, make_recipe
-from ulr.pairs.weights import Propensities
+from ulr.pairs.table import build_pair_table, make_pair_config
+from ulr.propensity.examination import Examination
 from ulr.training.data import read_pairs
 from ulr.training.local import train_ranker
 from ulr.training.objective import first_biases
@@ -47,7 +47,7 @@ class Cell:
     """One corpus, browsing model, cut and seed: the log, and scores on the test queries."""
 
     def __init__(
-        self, corpus: Corpus, log: Log, known: Propensities, *, rounds: int, threads: int
+        self, corpus: Corpus, log: Log, known: Examination, *, rounds: int, threads: int
     ) -> None:
         self.corpus, self.log, self.known, self.rounds = corpus, log, known, rounds
         self.queries = log.documents.shape[0]
@@ -66,13 +66,13 @@ class Cell:
     def _ours(self, name: str):
         method, plain = name.partition(" p=")[0].partition(",")[0], name.endswith("plain")
         known = replace(self.known, alpha=self.known.theta, beta=np.zeros(self.known.depth))
-        recipe = make_recipe(method, known, co_click_variance=np.inf if plain else None)
-        data = read_pairs([build_pair_table(self.groups, self.features, recipe)[0]])
+        pair_config = make_pair_config(method, known, co_click_variance=np.inf if plain else None)
+        data = read_pairs([build_pair_table(self.groups, self.features, pair_config)[0]])
         biases = None
-        if method == "t+/t-":
+        if method == "unbiased-lambdamart":
             biases = first_biases(known.depth, int(name[-1]))
-        how = {"lightgbm": self.lightgbm, "biases": biases, "repair": not plain}
-        ranker = train_ranker(data, rounds=self.rounds, **how)
+        how = {"lightgbm": self.lightgbm, "biases": biases, "nonnegative_weights": not plain}
+        ranker = train_ranker(data, num_iterations=self.rounds, **how)
         return ranker.predict
 
     def _labels(self):

@@ -79,14 +79,14 @@ def _contest(args: argparse.Namespace) -> dict[str, float]:
 
 def _ours(inputs: tuple, log: Log, args: argparse.Namespace):
     from ulr.config.load import load_settings
-    from ulr.pairs.table import build_pair_table, make_recipe
+    from ulr.pairs.table import build_pair_table, make_pair_config
     from ulr.training.data import read_pairs
     from ulr.training.local import train_ranker
 
-    table, _ = build_pair_table(*inputs, make_recipe("joint", log.truth))
+    table, _ = build_pair_table(*inputs, make_pair_config("joint", log.truth))
     own = {"num_threads": THREADS, "learning_rate": RATE}
     lightgbm = {**load_settings(None).lightgbm, **own}
-    return train_ranker(read_pairs([table]), rounds=args.trees, lightgbm=lightgbm).predict
+    return train_ranker(read_pairs([table]), num_iterations=args.trees, lightgbm=lightgbm).predict
 
 
 def _warm(corpus: Corpus) -> None:

@@ -10,11 +10,11 @@ import pyarrow as pa
 from ulr.features.letor import read_letor
 from ulr.kernels.merge import merge_patterns
 from ulr.kernels.patterns import pack_clicks
-from ulr.pairs.weights import Propensities
+from ulr.propensity.examination import Examination
 from ulr.simulate.browsing import Browsing, Continuous, Independent, RowSkipping, power_curve
 from ulr.simulate.clicks import ClickModel
 from ulr.simulate.randomness import stream
-from ulr.simulate.traffic import Catalogue, fill_shelf
+from ulr.simulate.traffic import Catalogue, rank_catalogue
 from ulr.simulate.world import Judged, Names, Synthetic, WorldBlock, weak_ranker
 from ulr.warehouse.schema import features_schema, groups_schema
 
@@ -44,7 +44,7 @@ class Log:
 
     documents: np.ndarray
     clicks: np.ndarray
-    truth: Propensities
+    truth: Examination
     relevance: np.ndarray
     how: ClickModel
 
@@ -90,13 +90,13 @@ def click_log(
 ) -> Log:  # fmt: skip
     """Show each of the first queries' production ranking, cut at `positions`, `sessions` times."""
     catalogue = Catalogue(corpus.names, corpus.labels, corpus.scores, corpus.max_label)
-    shelf = fill_shelf(catalogue, positions, drift=0.0, noise=noise, seed=seed, day=0)
+    shelf = rank_catalogue(catalogue, positions, drift=0.0, noise=noise, seed=seed, day=0)
     documents, relevance = shelf.documents[:queries], shelf.relevance[:queries]
     how = browsing(model, positions)
     clicks = ClickModel(how, np.ones(positions), np.zeros(positions))
     drawn = clicks.draw(stream(seed, "bench", 0), np.repeat(relevance, sessions, axis=0))
     psi = how.truth(relevance, np.full(queries, 1 / queries))
-    truth = Propensities(np.diag(psi).copy(), psi)
+    truth = Examination(np.diag(psi).copy(), psi)
     return Log(documents, drawn.reshape(queries, sessions, positions), truth, relevance, clicks)
 
 

@@ -1,4 +1,4 @@
-"""Sessions one by one: what the estimators must come to. Slow on purpose."""
+"""Log one by one: what the estimators must come to. Slow on purpose."""
 
 from __future__ import annotations
 

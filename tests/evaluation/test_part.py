@@ -13,7 +13,7 @@ from pair_samples import independent_propensities
 from test_pair_table import FEATURES, GIVEN, GROUPS, THETA, group, groups_of
 
 from ulr.errors import UserError
-from ulr.evaluation.metrics import LOGGING, EvaluationPlan, evaluate_part
+from ulr.evaluation.metrics import LOGGING, EvaluationPlan, evaluate_partition
 from ulr.evaluation.totals import Key, metric_values, metrics_table
 from ulr.warehouse.schema import metrics_schema
 
@@ -44,7 +44,7 @@ def sessions_of(groups):
 
 
 def values(subject="m", against=None, **options):
-    totals = evaluate_part(GROUPS, FEATURES, {"m": model}, PLAN)
+    totals = evaluate_partition(GROUPS, FEATURES, {"m": model}, PLAN)
     return metric_values(totals, subject, against)
 
 
@@ -91,12 +91,12 @@ def test_a_label_above_the_highest_is_refused_by_name():
     plan = replace(PLAN, max_label=highest - 1)
     message = rf"label {highest} of query .*evaluate\.max_label = {highest - 1}"
     with pytest.raises(UserError, match=message):
-        evaluate_part(GROUPS, FEATURES, {"m": model}, plan)
+        evaluate_partition(GROUPS, FEATURES, {"m": model}, plan)
 
 
 def test_the_shown_ranking_is_judged_by_its_lists_each_by_its_sessions():
     groups = groups_of(group("b", ["x"], {(): 3}), group("b", ["y", "z"], {(): 1}))
-    got = metric_values(evaluate_part(groups, FEATURES, {}, PLAN), LOGGING)
+    got = metric_values(evaluate_partition(groups, FEATURES, {}, PLAN), LOGGING)
     label = {r["doc_id"]: r["label"] for r in FEATURES.to_pylist() if r["query_id"] == "b"}
     first = [label[d] for d in ("x", "z", "y")]  # what was not shown: in the order of features
     second = [label[d] for d in ("y", "z", "x")]
@@ -119,7 +119,7 @@ def test_the_pair_loss_is_that_of_sessions_one_by_one(subject):
 
 
 def test_average_positions_after_re_ranking_are_weighted_by_sessions():
-    totals = evaluate_part(GROUPS, FEATURES, {"m": model}, PLAN).estimates()
+    totals = evaluate_partition(GROUPS, FEATURES, {"m": model}, PLAN).estimates()
     seen = {}
     for query, sessions in sessions_of(GROUPS).items():
         for documents, _ in sessions:
@@ -133,11 +133,11 @@ def test_average_positions_after_re_ranking_are_weighted_by_sessions():
 
 
 def test_partitions_add_up_to_the_whole():
-    whole = evaluate_part(GROUPS, FEATURES, {"m": model}, PLAN)
+    whole = evaluate_partition(GROUPS, FEATURES, {"m": model}, PLAN)
     names = np.array(GROUPS["query_id"].to_pylist())
     parts = [GROUPS.filter(pa.array(mask)) for mask in (names == "b", names != "b")]
-    added = sum((evaluate_part(p, FEATURES, {"m": model}, PLAN) for p in parts[1:]),
-                evaluate_part(parts[0], FEATURES, {"m": model}, PLAN))  # fmt: skip
+    added = sum((evaluate_partition(p, FEATURES, {"m": model}, PLAN) for p in parts[1:]),
+                evaluate_partition(parts[0], FEATURES, {"m": model}, PLAN))  # fmt: skip
     assert added.sums.keys() == whole.sums.keys()
     for key, sums in whole.sums.items():
         np.testing.assert_allclose(added.sums[key], sums, rtol=1e-9, err_msg=str(key))
@@ -146,8 +146,8 @@ def test_partitions_add_up_to_the_whole():
 def test_a_segment_is_what_its_groups_alone_would_say():
     rows = GROUPS.to_pylist()
     split = groups_of(*(r | {"segment": s} for r in rows[:3] for s in ("phone", "desk")))
-    totals = evaluate_part(split, FEATURES, {"m": model}, PLAN)
-    alone = evaluate_part(groups_of(*rows[:3]), FEATURES, {"m": model}, PLAN)
+    totals = evaluate_partition(split, FEATURES, {"m": model}, PLAN)
+    alone = evaluate_partition(groups_of(*rows[:3]), FEATURES, {"m": model}, PLAN)
     for key, sums in alone.sums.items():
         np.testing.assert_allclose(totals.sums[key._replace(segment="desk")], sums)
 
@@ -155,13 +155,13 @@ def test_a_segment_is_what_its_groups_alone_would_say():
 def test_a_document_without_features_ranks_last_and_lists_end_where_theta_does():
     deep = [*"vwxyz"]
     groups = groups_of(group("b", deep, {(1, 5): 2}))
-    got = metric_values(evaluate_part(groups, FEATURES, {"m": model}, PLAN), "m")
+    got = metric_values(evaluate_partition(groups, FEATURES, {"m": model}, PLAN), "m")
     ranks = rank_by([-math.inf, -math.inf, scores_of("b")["x"], scores_of("b")["y"]])
     assert got["ips_arp"].value == pytest.approx(ranks[0] / THETA[0])  # position 5 is not known
 
 
 def test_the_table_has_its_schema_and_one_row_for_every_key():
-    totals = evaluate_part(GROUPS, FEATURES, {"m": model, "n": lambda x: -model(x)}, PLAN)
+    totals = evaluate_partition(GROUPS, FEATURES, {"m": model, "n": lambda x: -model(x)}, PLAN)
     table = metrics_table(totals)
     assert table.schema == metrics_schema
     keys = list(zip(*(table[n].to_pylist() for n in Key._fields), strict=True))
@@ -181,7 +181,7 @@ def test_what_clicks_say_agrees_with_the_truth_within_the_interval(browsing):
         plan = EvaluationPlan(log.truth, cuts=(1, 3), max_label=corpus.max_label)
         groups, features = groups_table(corpus, log), features_table(corpus, 150)
         got = metric_values(
-            evaluate_part(groups, features, {"m": lambda x: x @ WEIGHTS}, plan), "m"
+            evaluate_partition(groups, features, {"m": lambda x: x @ WEIGHTS}, plan), "m"
         )
         relevant = (2.0 ** corpus.labels[log.documents] - 1) / (2.0**corpus.max_label - 1)
         scores = corpus.features[log.documents] @ WEIGHTS
@@ -197,7 +197,9 @@ def test_what_clicks_say_agrees_with_the_truth_within_the_interval(browsing):
     assert min(inside.values()) >= 8
     assert all(abs(np.mean(e)) < 2 / math.sqrt(10) for e in errors.values())
     blind = EvaluationPlan(independent_propensities(np.ones(8)), cuts=(1, 3))
-    naive = metric_values(evaluate_part(groups, features, {"m": lambda x: x @ WEIGHTS}, blind), "m")
+    naive = metric_values(
+        evaluate_partition(groups, features, {"m": lambda x: x @ WEIGHTS}, blind), "m"
+    )
     assert naive["ips_dcg"].upper < truth["dcg"]  # the clicks as they are say something else
 
 

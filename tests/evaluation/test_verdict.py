@@ -3,7 +3,7 @@ import math
 import pytest
 
 from ulr.evaluation.totals import Estimate
-from ulr.registry.gate import give_verdict
+from ulr.registry.gate import decide
 
 
 def lead(lower, upper):
@@ -13,7 +13,7 @@ def lead(lower, upper):
 def verdict(**changes):
     usual = {"metric": "snips_dcg", "lead": lead(-0.1, 0.1), "sample_size": 5000.0,
              "min_sample_size": 1000.0, "findings": [], "block": "warning"}  # fmt: skip
-    return give_verdict(**(usual | changes))
+    return decide(**(usual | changes))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_thin_weights_and_unknown_ones_speak_against():
     ],
 )  # fmt: skip
 def test_the_setting_says_which_findings_block(block, level, passed):
-    finding = {"verdict": level, "words": "arms of unequal size"}
+    finding = {"verdict": level, "message": "arms of unequal size"}
     found = verdict(findings=[finding], block=block)
     assert found.passed == passed
     assert any("arms of unequal size" in w for w in found.against) != passed

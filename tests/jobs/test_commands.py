@@ -81,7 +81,7 @@ def test_a_plan_is_served_and_its_log_keeps_the_contract(home, capsys):
 
 
 def test_comparing_methods_ends_in_a_table_with_joint_above_naive(home, capsys):
-    less = ["--set", "train.rounds=60", "--set", "lightgbm.learning_rate=0.15",
+    less = ["--set", "train.num_iterations=60", "--set", "lightgbm.learning_rate=0.15",
             "--set", "compare.methods=[joint]"]  # fmt: skip
     assert ulr("propensities", "--date", "2026-01-02") == 0
     assert ulr("compare", "--date", "2026-01-01..2026-01-02", *less) == 0

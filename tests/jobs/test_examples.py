@@ -14,8 +14,8 @@ SMALL = {
     "simulate.pages_per_day": 4000, "simulate.queries": 80, "simulate.features": 8,
     "simulate.docs_per_query": 8, "simulate.positions": 4, "simulate.zipf": 0.2,
     "groups.partitions": 2, "pairs.partitions": 2, "evaluate.partitions": 2,
-    "pairs.test_share": 0.3, "score.partitions": 2, "plan_swaps.positions": 4,
-    "train.rounds": 3, "lightgbm.num_leaves": 4, "spark.driver.memory": "1g",
+    "pairs.test_fraction": 0.3, "score.partitions": 2, "plan_swaps.positions": 4,
+    "train.num_iterations": 3, "lightgbm.num_leaves": 4, "spark.driver.memory": "1g",
     "promote.min_effective_sample_size": 10, "promote.diagnostics": "ignore",
 }  # fmt: skip
 DEAR = {"rerun", "compare"}  # many models; `tests/stages` runs both

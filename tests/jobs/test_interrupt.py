@@ -63,7 +63,7 @@ def place(spark, tmp_path_factory):
         "warehouse.path": f"{root}/warehouse", "simulate.path": f"{root}/log",
         "simulate.queries": 60, "simulate.pages_per_day": 4000, "simulate.days": 1,
         "simulate.features": 8, "simulate.docs_per_query": 8, "simulate.positions": 4,
-        "sessions.path": f"{root}/log/log", "features.path": f"{root}/log/features",
+        "log.path": f"{root}/log/log", "features.path": f"{root}/log/features",
         "groups.partitions": 2, "pairs.partitions": 2, "pairs.method": "naive",
         "propensities.estimator": "given", "propensities.given.theta": "[1, 0.5, 0.3, 0.2]",
         "lightgbm.num_leaves": 4, "lightgbm.num_threads": 1, "spark.driver.memory": "1g",
@@ -81,7 +81,13 @@ def test_an_interrupted_training_publishes_nothing_and_the_next_goes_on(place):
     root, flags = place
     models = root / "warehouse" / "models" / "method=naive"
     checkpoints = root / "warehouse"
-    endless = [*flags, "--set", "train.rounds=1000000", "--set", "train.patience=0"]
+    endless = [
+        *flags,
+        "--set",
+        "train.num_iterations=1000000",
+        "--set",
+        "train.early_stopping_round=0",
+    ]
 
     def at_work():
         return any("checkpoint" in str(p) for p in checkpoints.rglob("*") if p.is_file())
@@ -90,7 +96,7 @@ def test_an_interrupted_training_publishes_nothing_and_the_next_goes_on(place):
     assert [p.name for p in models.iterdir()] == [".lock"]
     with hold(Storage(str(models)), "", "the model"):
         pass
-    assert main(["train", *flags, "--set", "train.rounds=3"]) == 0
+    assert main(["train", *flags, "--set", "train.num_iterations=3"]) == 0
     assert (models / "manifest.json").exists()
 
 

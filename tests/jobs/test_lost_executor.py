@@ -14,7 +14,7 @@ from jobs.test_train_job import CHANGES, model_files, publish_pairs
 
 from ulr.cli.main import main
 
-ROUNDS = ["--set", "train.rounds=150", "--set", "train.patience=0"]
+ROUNDS = ["--set", "train.num_iterations=150", "--set", "train.early_stopping_round=0"]
 SLOW = [*CHANGES, *ROUNDS]  # three executors on two cores need a second for some ten rounds
 CLUSTER = [
     "--set", "spark.master=local-cluster[3,1,600]", "--set", "spark.executor.memory=600m",

@@ -17,7 +17,7 @@ from jobs.cluster import HOME, standalone_cluster
 ROOT = Path(__file__).parent.parent.parent
 ARCHIVE = "dist/environment.tar.gz"
 SMALL = ["spark.executor.cores=1", "spark.executor.memory=600m", "spark.driver.host=127.0.0.1"]
-ROUNDS = ["train.num_workers=1", "train.rounds=5", "train.validation_share=0.3"]
+ROUNDS = ["train.num_workers=1", "train.num_iterations=5", "train.validation_fraction=0.3"]
 
 
 @pytest.fixture

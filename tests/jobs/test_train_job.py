@@ -12,8 +12,8 @@ from ulr.cli.main import main
 
 ROOT = Path(__file__).parent.parent.parent
 CHANGES = [
-    "--set", "pairs.method=joint", "--set", "train.rounds=15", "--set", "train.checkpoint_every=5",
-    "--set", "train.patience=5", "--set", "train.validation_share=0.3",
+    "--set", "pairs.method=joint", "--set", "train.num_iterations=15", "--set", "train.checkpoint_every=5",
+    "--set", "train.early_stopping_round=5", "--set", "train.validation_fraction=0.3",
     "--set", "lightgbm.bagging_fraction=0.8", "--set", "lightgbm.bagging_freq=1",
 ]  # fmt: skip
 

@@ -51,11 +51,11 @@ def _walk(browsing, at, so_far, chance, positions, found):  # noqa: PLR0917
     stay = chance * (1 - browsing.gamma)
     for seen in range(1, width + 1):
         row = (1,) * seen + (0,) * (width - seen)
-        go_on = browsing.go_on[at + seen - 1]
+        continue_probability = browsing.continue_probability[at + seen - 1]
         rest = (0,) * (positions - at - width)
         key = so_far + row + rest
-        found[key] = found.get(key, 0) + stay * (1 - go_on)
-        stay *= go_on
+        found[key] = found.get(key, 0) + stay * (1 - continue_probability)
+        stay *= continue_probability
     _walk(browsing, at + width, so_far + (1,) * width, stay, positions, found)
 
 

@@ -92,7 +92,7 @@ def em_step(theta, relevance, rows):
     return [a / b for a, b in examined], [a / b for a, b in relevant]
 
 
-def row_skipping_psi(gamma, go_on, width, k, v):
+def row_skipping_psi(gamma, continue_probability, width, k, v):
     """P(positions k and v both examined), by following every way a user may take."""
     total = 0.0
     stack = [(0, 1.0, False, frozenset())]
@@ -105,9 +105,9 @@ def row_skipping_psi(gamma, go_on, width, k, v):
             stack.append((at, chance * (1 - gamma), True, seen))
         else:
             now = seen | {at + 1}
-            total += chance * (1 - go_on[at]) * (k in now and v in now)
+            total += chance * (1 - continue_probability[at]) * (k in now and v in now)
             stays = (at + 1) % width != 0
-            stack.append((at + 1, chance * go_on[at], stays, now))
+            stack.append((at + 1, chance * continue_probability[at], stays, now))
     return total
 
 

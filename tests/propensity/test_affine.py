@@ -73,7 +73,7 @@ def test_recovers_trust_bias_from_two_million_swap_pages():
     alpha, beta = theta * (1 - negative), theta * negative
     relevance = relevance_of(rng.integers(0, 5, (2000, positions)), 4, 0.1)
     fits = regressions(experiment(rng, alpha, beta, relevance, 2_000_000))
-    curve = affine_curve(fits, positions, first_beta=beta[0])
+    curve = affine_curve(fits, positions, beta_1=beta[0])
     error = curve.theta / (alpha / alpha[0]) - 1
     assert np.sqrt(np.mean(error**2)) < 0.02
     np.testing.assert_allclose(curve.beta, beta, atol=0.005)
@@ -87,7 +87,7 @@ def affine(k, relevance):
 
 def test_recovers_alpha_and_beta_in_spite_of_noisy_rates():
     fits = regressions(moments(np.random.default_rng(0), affine))
-    curve = affine_curve(fits, 3, first_beta=BETA[0])
+    curve = affine_curve(fits, 3, beta_1=BETA[0])
     np.testing.assert_allclose(curve.alpha, ALPHA, rtol=0.05)
     np.testing.assert_allclose(curve.beta, BETA, atol=0.01)
     np.testing.assert_allclose(curve.theta, ALPHA / ALPHA[0], rtol=0.05)
@@ -132,7 +132,7 @@ def test_a_bent_relation_shows_in_the_curvature():
 
 
 def test_a_position_without_a_bucket_is_refused():
-    curve = affine_curve([], 2, first_beta=0.0)
-    assert curve.source == ["measured", "refused"]
+    curve = affine_curve([], 2, beta_1=0.0)
+    assert curve.source == ["estimated", "insufficient"]
     assert "1:2" in curve.note[1]
     assert curve.alpha[0] == pytest.approx(1.0)

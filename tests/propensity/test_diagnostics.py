@@ -32,9 +32,9 @@ def test_unlinked_positions_are_refused_with_a_bucket_that_would_link_them():
     curve = combined_curve(SwapCounts(4, arms), min_clicks=10)
     (finding,) = diagnostics.component_findings(curve)
     assert finding.verdict == "refused"
-    assert "{1, 2}" in finding.words
-    assert "{3, 4}" in finding.words
-    assert "1:3" in finding.words
+    assert "{1, 2}" in finding.message
+    assert "{3, 4}" in finding.message
+    assert "1:3" in finding.message
 
 
 def test_a_clean_experiment_raises_no_alarm_and_a_lopsided_one_does():
@@ -58,7 +58,7 @@ def test_swapped_pages_with_other_users_show_at_the_untouched_positions():
     arms = arms_of("1:2", draw(rng, 4000, [0.5, 0.4, 0.3]), draw(rng, 4000, [0.5, 0.4, 0.36]))
     (finding,) = diagnostics.untouched_findings(SwapCounts(3, {"1:2": arms}), ALARM)
     assert finding.verdict == "warning"
-    assert finding.words.endswith("most different: 3")
+    assert finding.message.endswith("most different: 3")
 
 
 def test_untouched_test_is_calibrated():
@@ -90,13 +90,13 @@ def test_drift_between_windows_of_different_depth_is_that_of_their_common_positi
     )
     for before, after in ((short, deep), (deep, short)):
         (finding,) = diagnostics.drift_findings(before, after, ALARM)
-        assert finding.words.startswith("2 positions compared; largest change at 2")
+        assert finding.message.startswith("2 positions compared; largest change at 2")
         assert finding.value == pytest.approx(np.log(0.5 / 0.4) ** 2 / (0.01 + 0.01))
 
 
 def test_a_thin_position_of_an_affine_segment_takes_alpha_and_beta_too():
-    pooled = affine_curve([fit_at(2, 0.5), fit_at(3, 0.25)], 3, first_beta=0.1)
-    thin = affine_curve([fit_at(2, 0.6)], 3, first_beta=0.1)
+    pooled = affine_curve([fit_at(2, 0.5), fit_at(3, 0.25)], 3, beta_1=0.1)
+    thin = affine_curve([fit_at(2, 0.6)], 3, beta_1=0.1)
     assert np.isnan(thin.alpha[2])
     curve = fall_back(thin, pooled)
     for name in ("theta", "alpha", "beta"):
@@ -114,10 +114,10 @@ def test_a_thin_segment_takes_the_pooled_value_and_says_so():
     rng = np.random.default_rng(6)
     pooled = combined_curve(lab.draw(rng, 2_000_000), min_clicks=100)
     thin = combined_curve(lab.draw(rng, 3_000), min_clicks=100)
-    assert "refused" in thin.source
+    assert "insufficient" in thin.source
     curve = fall_back(thin, pooled)
     for i, source in enumerate(thin.source):
-        if source == "refused":
+        if source == "insufficient":
             assert curve.source[i] == "pooled"
             assert curve.theta[i] == pooled.theta[i]
             assert thin.note[i] in curve.note[i]

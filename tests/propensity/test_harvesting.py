@@ -123,7 +123,7 @@ def test_positions_without_common_documents_are_refused_by_naming_both_component
     deep = simulate(rng, 400, THETA[2:4])
     seen |= {("q", 1000 + i): {k + 2: v for k, v in w.items()} for i, w in enumerate(deep.values())}
     curve = harvested_curve(table_of(seen), 4, form="all_pairs", min_clicks=10)
-    assert curve.source == ["measured", "measured", "refused", "refused"]
+    assert curve.source == ["estimated", "estimated", "insufficient", "insufficient"]
     assert curve.note[2] == "nothing links {3, 4} with {1, 2}"
 
 
@@ -138,7 +138,7 @@ def test_a_position_that_hangs_on_one_block_of_queries_has_no_error_and_is_refus
     ]  # fmt: skip
     table = pa.Table.from_pylist(rows, schema=harvest_schema)
     curve = harvested_curve(table, 3, form=form, min_clicks=10)
-    assert curve.source == ["measured", "measured", "refused"]
+    assert curve.source == ["estimated", "estimated", "insufficient"]
     assert np.isnan(curve.theta[2])
     assert "one block of queries" in curve.note[2]
     assert curve.standard_error[1] > 0

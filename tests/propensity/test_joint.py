@@ -36,11 +36,11 @@ def relative_error(rows, psi):
 @pytest.mark.parametrize("width", [1, 2, 3, 4])
 def test_row_skipping_equals_following_every_path(width):
     rng = np.random.default_rng(width)
-    go_on = rng.uniform(0.5, 1, 7)
-    psi = row_skipping_psi(0.3, go_on, width)
+    continue_probability = rng.uniform(0.5, 1, 7)
+    psi = row_skipping_psi(0.3, continue_probability, width)
     for k in range(1, 8):
         for v in range(k, 8):
-            expected = loops.row_skipping_psi(0.3, go_on.tolist(), width, k, v)
+            expected = loops.row_skipping_psi(0.3, continue_probability.tolist(), width, k, v)
             assert psi[k - 1, v - 1] == pytest.approx(expected)
             assert psi[v - 1, k - 1] == pytest.approx(expected)
 
@@ -59,16 +59,18 @@ def test_recovers_known_joint_propensities_and_the_browsing_model(name):
 def test_single_swaps_alone_identify_every_pair():
     lab = lab_of(BROWSING["continuous"], single_buckets(POSITIONS))
     rows, _, _ = estimate(lab.draw(np.random.default_rng(2), 2_000_000))
-    assert {r.source for r in rows} == {"measured"}
+    assert {r.source for r in rows} == {"estimated"}
     assert relative_error(rows, lab.psi) < 0.05
 
 
 def test_fitted_row_skipping_finds_gamma_and_the_chances_of_going_on():
-    go_on = np.linspace(0.95, 0.7, POSITIONS)
-    lab = lab_of(RowSkipping(0.25, go_on, 2), single_buckets(POSITIONS))
+    continue_probability = np.linspace(0.95, 0.7, POSITIONS)
+    lab = lab_of(RowSkipping(0.25, continue_probability, 2), single_buckets(POSITIONS))
     _, fit, _ = estimate(lab.draw(np.random.default_rng(3), 2_000_000))
     assert fit.parameters["gamma"] == pytest.approx(0.25, abs=0.02)
-    np.testing.assert_allclose(fit.parameters["go_on"], go_on[:-1], atol=0.05)
+    np.testing.assert_allclose(
+        fit.parameters["continue_probability"], continue_probability[:-1], atol=0.05
+    )
 
 
 def test_every_browsing_model_is_reported_with_its_bic_and_the_chosen_one_is_named():
@@ -76,8 +78,8 @@ def test_every_browsing_model_is_reported_with_its_bic_and_the_chosen_one_is_nam
     _, fit, fared = estimate(lab.draw(np.random.default_rng(7), 400_000))
     found = {f.subject: f for f in browsing_findings(fit, fared)}
     assert {name: f.value for name, f in found.items()} == {f.name: f.bic for f in fared}
-    assert found["continuous"].words.endswith("the best; chosen")
-    assert "behind the best" in found["independent"].words
+    assert found["continuous"].message.endswith("the best; chosen")
+    assert "behind the best" in found["independent"].message
     assert browsing_findings(fit, []) == []
 
 
@@ -86,8 +88,8 @@ def test_pairs_that_no_pair_swap_touched_are_filled_and_say_so():
     lab = lab_of(BROWSING["independent"], buckets)
     rows, fit, _ = estimate(lab.draw(np.random.default_rng(4), 400_000), joint="pair_swaps")
     by_pair = {(r.k, r.l): r for r in rows}
-    assert by_pair[3, 4].source == by_pair[1, 2].source == "measured"
-    assert by_pair[5, 7].source == "filled"
+    assert by_pair[3, 4].source == by_pair[1, 2].source == "estimated"
+    assert by_pair[5, 7].source == "imputed"
     assert by_pair[5, 7].note.startswith(f"from {fit.name}")
     assert by_pair[5, 7].psi == pytest.approx(fit.psi[4, 6])
 

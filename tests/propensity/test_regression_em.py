@@ -74,7 +74,7 @@ def test_without_features_unlinked_positions_are_refused():
     )
     curve = em_curve(shown, 4, rounds=5, trees=1, leaves=2, min_clicks=1, folds=2)
     assert curve.components == [[1, 2], [3, 4]]
-    assert curve.source[2:] == ["refused", "refused"]
+    assert curve.source[2:] == ["insufficient", "insufficient"]
 
 
 @pytest.mark.parametrize("rounds", [1, 50])

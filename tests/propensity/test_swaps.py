@@ -205,7 +205,7 @@ def test_a_position_with_too_few_clicks_is_refused_with_the_sessions_it_would_ta
         "1:3": arms_of("1:3", [[1, 0, 1]] * 10 + [[1, 0, 0]] * 90, [[1, 0, 1]] * 10),
     }
     curve = single_swap_curve(SwapCounts(3, arms), min_clicks=100)
-    assert curve.source == ["measured", "measured", "refused"]
+    assert curve.source == ["estimated", "estimated", "insufficient"]
     assert np.isnan(curve.theta[2])
     sessions = 110 * 100 // 20
     assert f"about {sessions:,} sessions would do" in curve.note[2]
@@ -220,7 +220,7 @@ def test_clicks_compared_with_refused_positions_alone_are_no_support():
         for name, (pages, rate) in sizes.items()
     }
     curve = combined_curve(SwapCounts(7, arms), min_clicks=50)
-    assert curve.source == ["measured"] * 2 + ["refused"] * 5
+    assert curve.source == ["estimated"] * 2 + ["insufficient"] * 5
     few = int(position_ratios(arms["1:3"]).support[0])
     assert curve.note[2].startswith(f"{few} clicks in 40 swap sessions, 50 needed")
     assert curve.support[2] == few
@@ -235,7 +235,7 @@ def test_positions_that_nothing_links_are_refused_by_naming_both_components():
     }
     curve = combined_curve(SwapCounts(4, arms), min_clicks=10)
     assert curve.components == [[1, 2], [3, 4]]
-    assert curve.source == ["measured", "measured", "refused", "refused"]
+    assert curve.source == ["estimated", "estimated", "insufficient", "insufficient"]
     assert curve.note[2] == "nothing links {3, 4} with {1, 2}"
 
 
@@ -247,4 +247,4 @@ def test_a_bucket_with_pages_in_one_arm_only_measures_nothing():
     assert position_ratios(alone).over == []
     assert pair_ratios(alone).over == []
     curve = combined_curve(SwapCounts(3, {"1:3": alone}), min_clicks=1)
-    assert curve.source == ["measured", "refused", "refused"]
+    assert curve.source == ["estimated", "insufficient", "insufficient"]

@@ -46,7 +46,7 @@ def curve():
                 "lower": None if refused else theta * (0.9 if k > 1 else 1),
                 "upper": None if refused else theta * (1.1 if k > 1 else 1),
                 "support": 4000 // k, "estimator": "combined",
-                "source": "refused" if refused else "measured",
+                "source": "insufficient" if refused else "estimated",
                 "note": "12 clicks of 50 needed" if refused else "",
             })  # fmt: skip
     return rows
@@ -56,20 +56,20 @@ def joint():
     return [
         {"segment": None, "k": k, "l": v, "psi": 1 / (k * v), "standard_error": 0.01,
          "lower": 0.8 / (k * v), "upper": 1.2 / (k * v), "support": 900 // (k * v),
-         "browsing": "independent", "source": "measured" if k * v < 13 else "filled",
+         "browsing": "independent", "source": "estimated" if k * v < 13 else "imputed",
          "note": "" if k * v < 13 else "from independent"}
         for k in range(1, POSITIONS + 1) for v in range(k + 1, POSITIONS + 1)
     ]  # fmt: skip
 
 
-def finding(check, subject, verdict="ok", words="fine", *, segment=None, value=1.0, p=0.5):
+def finding(check, subject, verdict="ok", message="fine", *, segment=None, value=1.0, p=0.5):
     return {"segment": segment, "check": check, "subject": subject, "value": value, "p_value": p,
-            "verdict": verdict, "words": words}  # fmt: skip
+            "verdict": verdict, "message": message}  # fmt: skip
 
 
 def diagnostics():
     return [
-        finding("components", "all", words="positions {1, 2, 3} are all linked", p=None),
+        finding("components", "all", message="positions {1, 2, 3} are all linked", p=None),
         finding(
             "sample_ratio", "1:5", "warning", "bucket 1:5: 900 pages kept, 500 swapped", p=1e-9
         ),
@@ -121,7 +121,7 @@ def night() -> Facts:
         judged="2026-01-01..2026-01-03",
         methods=["joint"],
         metric=DECIDES,
-        stages=[{"stage": s, "status": "done", "seconds": 3.2, "words": "fine"} for s in names],
+        stages=[{"stage": s, "status": "done", "seconds": 3.2, "message": "fine"} for s in names],
         verdict={"outcome": "kept", "version": 3, "champion": 2, "passed": False,
                  "reasons": reasons, "against": reasons[1:]},
         metrics=metrics("joint", "champion", "logging"),
@@ -143,7 +143,7 @@ def night() -> Facts:
 
 
 def comparison() -> Facts:
-    order = ("labels", "joint", "t+/t-", "naive")
+    order = ("labels", "joint", "unbiased-lambdamart", "naive")
     learned = training(
         t_plus=[1 / k for k in range(1, 11)], t_minus=[1.1 - k / 10 for k in range(1, 11)]
     )
@@ -155,7 +155,10 @@ def comparison() -> Facts:
         metric="ndcg_at_1",
         stages=[],
         verdict=None,
-        metrics=[*metrics(*order), estimate("joint", "ndcg_at_1", 0.04, against="t+/t-")],
-        weights={"joint": weights(), "t+/t-": weights()},
-        trainings={"joint": training(), "t+/t-": learned},
+        metrics=[
+            *metrics(*order),
+            estimate("joint", "ndcg_at_1", 0.04, against="unbiased-lambdamart"),
+        ],
+        weights={"joint": weights(), "unbiased-lambdamart": weights()},
+        trainings={"joint": training(), "unbiased-lambdamart": learned},
     )

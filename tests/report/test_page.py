@@ -9,7 +9,7 @@ import pytest
 from report.outline import Outline, section
 from report.samples import HOSTILE, comparison, finding, night
 
-from ulr.redact import masked
+from ulr.redact import redact
 from ulr.report.facts import COMPARE, NIGHT, Facts, read_facts
 from ulr.report.page import SECTIONS, page
 
@@ -66,7 +66,7 @@ def hostile(facts: Facts) -> Facts:
         "methods": [HOSTILE],
         "judged": HOSTILE,
         "stages": [
-            s | {"words": HOSTILE, "stage": HOSTILE, "status": "failed"} for s in facts.stages
+            s | {"message": HOSTILE, "stage": HOSTILE, "status": "failed"} for s in facts.stages
         ],
         "verdict": facts.verdict and facts.verdict | {"reasons": [HOSTILE], "against": [HOSTILE]},
         "metrics": [
@@ -168,7 +168,7 @@ def test_facts_of_a_later_version_are_read_without_what_is_new():
 
 
 def test_no_password_is_on_the_page():
-    found = masked({
+    found = redact({
         "mlflow.tracking_uri": "https://me:open@host/x",
         "warehouse.path": "s3://key:open@bucket/w?region=eu&secret_key=open",
         "spark.hadoop.fs.s3a.secret.key": "open",

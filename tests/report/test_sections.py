@@ -47,7 +47,9 @@ def test_a_comparison_names_the_best_and_what_is_too_close():
     assert "67% of the way from naive clicks to golden labels" in page(facts)
     turned = [m | {"value": 0.1} if m["subject"] == "labels" else m for m in facts.metrics]
     assert "of the way" not in page(replace(facts, metrics=turned))  # labels are no upper end
-    lead = [m | {"p_value": 0.4} if m["against"] == "t+/t-" else m for m in facts.metrics]
+    lead = [
+        m | {"p_value": 0.4} if m["against"] == "unbiased-lambdamart" else m for m in facts.metrics
+    ]
     assert "too close to call" in page(replace(facts, metrics=lead))
 
 
@@ -65,7 +67,7 @@ def test_a_night_is_about_its_model_and_not_about_the_first_name_of_the_alphabet
 
 
 def test_a_comparison_draws_the_best_method_first_and_says_whom_it_leaves_out():
-    names = ("naive", "robust", "prs", "t+/t-", "labels")
+    names = ("naive", "robust", "prs", "unbiased-lambdamart", "labels")
     rows = [*metrics("joint", *names), estimate("labels", "ndcg_at_1", 0.99)]
     facts = kept(replace(comparison(), methods=[*names[:4], "joint", "labels"], metrics=rows,
                          weights={name: weights() for name in (*names, "joint")}))  # fmt: skip
@@ -123,8 +125,8 @@ def test_the_map_tells_measured_from_filled_and_shows_the_truth_below_the_diagon
     drawing = outline.find("svg", section(outline, "browsing"))[0]
     kinds = [e["class"].split()[1] for e in outline.find("rect", drawing) if "cell" in e["class"]]
     pairs = [k * v for k in range(1, 11) for v in range(k + 1, 11)]
-    assert kinds.count("measured") == sum(p < 13 for p in pairs)
-    assert kinds.count("filled") == sum(p >= 13 for p in pairs)
+    assert kinds.count("estimated") == sum(p < 13 for p in pairs)
+    assert kinds.count("imputed") == sum(p >= 13 for p in pairs)
     assert kinds.count("truth") == len(pairs)
     assert kinds.count("theta") == 10
 
@@ -160,11 +162,11 @@ def test_a_segment_says_which_of_its_values_are_not_its_own():
     [
         ("auto", True, "that the co-clicks prefer (independent)"),
         ("auto", False, "that is the default (independent)"),
-        ("independent", True, "that `propensities.browsing` names (independent)"),
+        ("independent", True, "that `propensities.browsing_model` names (independent)"),
     ],
 )
 def test_the_browsing_model_is_told_with_who_chose_it(setting, fits, words):
-    facts = replace(night(), settings=night().settings | {"propensities.browsing": setting})
+    facts = replace(night(), settings=night().settings | {"propensities.browsing_model": setting})
     if not fits:
         facts = replace(facts, diagnostics=[])
     said = told(facts, "browsing")
@@ -175,11 +177,11 @@ def test_the_browsing_model_is_told_with_who_chose_it(setting, fits, words):
 
 
 def test_the_legend_of_the_map_names_only_what_is_on_it():
-    filled = [row | {"source": "filled"} for row in joint()]
+    filled = [row | {"source": "imputed"} for row in joint()]
     assert "No pair was measured; all are filled" in told(
         replace(night(), joint=filled), "browsing"
     )
-    measured = [row | {"source": "measured"} for row in joint()]
+    measured = [row | {"source": "estimated"} for row in joint()]
     assert "filled from" not in told(replace(night(), joint=measured), "browsing")
 
 
@@ -214,11 +216,11 @@ def test_what_was_refused_has_no_interval_and_what_has_no_bound_says_so():
 
 
 def test_a_name_of_a_variant_is_explained_and_so_is_whose_examination_it_is():
-    variants = {"joint@flat": {"propensities.monotone": "True", "train.rounds": "9"}}
+    variants = {"joint@flat": {"propensities.monotone": "True", "train.num_iterations": "9"}}
     facts = replace(comparison(), methods=["joint", "joint@flat"], variants=variants)
     words = told(facts, "setup")
     assert "joint@flatpropensities.monotoneTrue" in words
-    assert "joint@flattrain.rounds9" in words
+    assert "joint@flattrain.num_iterations9" in words
     assert "what joint was trained with; some variants have their own" in told(facts, "examination")
     assert "settings of its own" not in told(comparison(), "setup")
 
@@ -227,4 +229,4 @@ def test_variants_are_what_differs_from_the_first_model_beside_its_method():
     first = default_settings()
     slow = first.model_copy(update={"train": first.train.model_copy(update={"rounds": 7})})
     found = {"joint": first, "naive": first.with_method("naive"), "joint@slow": slow}
-    assert differences(found) == {"joint@slow": {"train.rounds": "7"}}
+    assert differences(found) == {"joint@slow": {"train.num_iterations": "7"}}

@@ -24,8 +24,8 @@ SMALL = [
     "simulate.docs_per_query=8",
     "simulate.features=8",
     "simulate.positions=5",
-    "simulate.swaps=[{kind: single, share: 0.4}, {kind: pair, share: 0.2}]",
-    "simulate.segments=[{name: desktop, share: 0.6, eta: 1}, {name: mobile, share: 0.4, eta: 2}]",
+    "simulate.swaps=[{kind: single, fraction: 0.4}, {kind: pair, fraction: 0.2}]",
+    "simulate.segments=[{name: desktop, fraction: 0.6, eta: 1}, {name: mobile, fraction: 0.4, eta: 2}]",
 ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from ulr.errors import UserError
 from ulr.features.letor import read_letor
 from ulr.simulate.randomness import scrambled_ids, stream
-from ulr.simulate.traffic import Catalogue, fill_shelf, query_shares
+from ulr.simulate.traffic import Catalogue, query_shares, rank_catalogue
 from ulr.simulate.world import Judged, Synthetic, weak_ranker
 
 WORLD = Synthetic(seed=3, queries=2500, docs_per_query=12, features=10)
@@ -117,6 +117,6 @@ def test_pages_of_a_small_query_are_short(tmp_path):
     world = Judged(read_letor([str(path)]))
     block = world.block(0)
     catalogue = Catalogue(world.names(), block.labels, block.features[:, 0], world.max_label)
-    shelf = fill_shelf(catalogue, 3, drift=0.0, noise=0.1, seed=1, day=0)
+    shelf = rank_catalogue(catalogue, 3, drift=0.0, noise=0.1, seed=1, day=0)
     assert shelf.documents.tolist() == [[0, 1, -1], [2, -1, -1]]
     assert (shelf.relevance[shelf.documents < 0] == -1).all()

@@ -18,7 +18,7 @@ NAMES = ["x0", "x1", "x2"]
 
 @pytest.fixture(scope="module")
 def shown(spark):
-    """Sessions of six documents; the first feature is relevance, users look at the top."""
+    """Log of six documents; the first feature is relevance, users look at the top."""
     rng = np.random.default_rng(5)
     rows = []
     for session in range(120):
@@ -38,13 +38,13 @@ def shown(spark):
 
 def ranker(**more):
     return UnbiasedLambdaMART(
-        qidCol="session", positionCol="position", labelCol="click", rounds=8, lightgbm=LIGHTGBM,
+        qidCol="session", positionCol="position", labelCol="click", num_iterations=8, lightgbm=LIGHTGBM,
         **more,
     )  # fmt: skip
 
 
 def test_it_learns_scores_and_gives_the_booster(shown):
-    model = ranker(validationIndicatorCol="aside", patience=8, num_workers=2).fit(shown)
+    model = ranker(validationIndicatorCol="aside", early_stopping_round=8, num_workers=2).fit(shown)
     scored = model.transform(shown).select("features", "prediction", "x0").toPandas()
     x = np.array([row.toArray() for row in scored["features"]], np.float32)
     np.testing.assert_array_equal(scored["prediction"], model.booster.predict(x))
@@ -88,11 +88,11 @@ def test_in_a_pipeline_saved_and_loaded_it_scores_the_same(shown, tmp_path):
 def test_parameters_are_set_and_read_in_sparks_way():
     estimator = ranker(num_workers=3)
     assert estimator.getOrDefault(estimator.num_workers) == 3
-    assert estimator.copy({estimator.rounds: 5}).getOrDefault("rounds") == 5
+    assert estimator.copy({estimator.num_iterations: 5}).getOrDefault("rounds") == 5
     assert estimator.getLabelCol() == "click"
     assert "barrier tasks" in estimator.explainParam("num_workers")
     with pytest.raises(TypeError):
-        estimator.setParams(rounds="many")
+        estimator.setParams(num_iterations="many")
 
 
 def test_a_missing_list_column_is_one_clear_error(shown):

@@ -9,9 +9,9 @@ from stages.test_pairs import simulated, tables  # noqa: F401 (fixtures)
 from test_pair_table import FEATURES, GIVEN
 
 from ulr.cli.main import main
-from ulr.evaluation.metrics import EvaluationPlan, evaluate_part
+from ulr.evaluation.metrics import EvaluationPlan, evaluate_partition
 from ulr.evaluation.stage import evaluate_models
-from ulr.features.copartition import Sources
+from ulr.features.copartition import JoinInputs
 from ulr.features.files import find_features
 from ulr.warehouse.schema import metrics_schema
 from ulr.warehouse.tables import Warehouse
@@ -22,11 +22,11 @@ DATE = ["--date", "2026-01-01"]
 def test_any_number_of_partitions_gives_the_totals_of_one_process(spark, tables):  # noqa: F811
     root, groups = tables
     plan = EvaluationPlan(GIVEN, max_label=2)
-    sources = Sources(
+    sources = JoinInputs(
         f"{root}/groups", [f"{root}/groups/{n}.parquet" for n in ("one", "two")],
         f"{root}/features", [f.path for f in find_features(f"{root}/features")],
     )  # fmt: skip
-    want = evaluate_part(groups, FEATURES, {}, plan)
+    want = evaluate_partition(groups, FEATURES, {}, plan)
     got = evaluate_models(spark, sources, {}, plan, 3)
     assert got.sums.keys() == want.sums.keys()
     for key, sums in want.sums.items():
@@ -36,7 +36,7 @@ def test_any_number_of_partitions_gives_the_totals_of_one_process(spark, tables)
 @pytest.fixture(scope="module")
 def trained(simulated):  # noqa: F811
     root, flags = simulated
-    flags = [*flags, "--set", "pairs.test_share=0.3", "--set", "evaluate.partitions=2"]
+    flags = [*flags, "--set", "pairs.test_fraction=0.3", "--set", "evaluate.partitions=2"]
     for method in ("joint", "naive"):
         own = [*flags, "--set", f"pairs.method={method}"]
         assert main(["pairs", *DATE, *own]) == 0
@@ -65,20 +65,20 @@ def test_evaluate_publishes_once_and_prints_what_it_found_again(trained, capsys)
 
 
 def test_queries_judged_by_were_left_out_of_the_pairs(trained):
-    from ulr.features.split import in_part
+    from ulr.features.split import in_split
 
     root, _ = trained
     files = Warehouse(f"{root}/warehouse").files("pairs", "method=joint")
     names = pa.concat_arrays([c for f in files for c in pq.read_table(f)["query_id"].chunks])
-    assert in_part(names, 0.3, "train").all()
+    assert in_split(names, 0.3, "train").all()
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         (["--set", "evaluate.holdout=time"], "was trained on 2026-01-01"),
-        (["--set", "pairs.test_share=0"], "no query was left out"),
-        (["--set", "pairs.test_share=0.5"], "trained with pairs.test_share=0.3"),
+        (["--set", "pairs.test_fraction=0"], "no query was left out"),
+        (["--set", "pairs.test_fraction=0.5"], "trained with pairs.test_fraction=0.3"),
         (["--model", "prs"], "has no model of method prs; there is joint"),
         (["--model", "absent.txt"], "expected a method"),
     ],
@@ -91,7 +91,7 @@ def test_what_cannot_be_judged_is_told_in_one_line(trained, capsys, change, word
 
 def test_the_model_is_registered_promoted_once_and_listed(trained, capsys):
     root, flags = trained
-    flags = [*flags, "--set", f"mlflow.folder={root}/mlflow", "--set",
+    flags = [*flags, "--set", f"mlflow.local_path={root}/mlflow", "--set",
              "promote.min_effective_sample_size=10"]  # fmt: skip
     assert main(["evaluate", *DATE, *flags]) == 0
     assert main(["registry", "send", *flags]) == 0
@@ -122,7 +122,7 @@ def test_the_model_is_registered_promoted_once_and_listed(trained, capsys):
 
 def test_the_champion_scores_a_features_table_and_refuses_another_width(trained, capsys):
     root, flags = trained
-    flags = [*flags, "--set", f"mlflow.folder={root}/mlflow-2", "--set", "score.partitions=2"]
+    flags = [*flags, "--set", f"mlflow.local_path={root}/mlflow-2", "--set", "score.partitions=2"]
     assert main(["promote", *DATE, *flags, "--force", "a test"]) == 0
     command = ["score", *flags, "--model", "models:/ulr-ranker@champion"]
     assert main(command) == 0

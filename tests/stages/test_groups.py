@@ -22,7 +22,7 @@ from logs import (
 )
 
 from ulr.clicklog import parquet as parquetlogs
-from ulr.errors import DataRefused
+from ulr.errors import InvalidData
 from ulr.warehouse.schema import groups_schema, page_schema, quarantine_schema
 from ulr.warehouse.tables import Warehouse
 
@@ -88,7 +88,7 @@ def test_when_most_sessions_repeat_every_page_is_compared_and_the_result_is_the_
     log, _, _ = broken_log(1500, seed=4)
     path = write_parquet(tmp_path / "log", log)
     build(spark, tmp_path / "few", path)
-    build(spark, tmp_path / "many", path, "sessions.max_duplicates_held=0")
+    build(spark, tmp_path / "many", path, "log.max_repeated_ids=0")
     assert rows_of(tmp_path / "few", "groups") == rows_of(tmp_path / "many", "groups")
     manifests = [Warehouse(str(tmp_path / x)).current("groups", f"dt={DATE}")
                  for x in ("few", "many")]  # fmt: skip
@@ -141,8 +141,8 @@ def test_too_many_broken_rows_stop_the_run_and_name_the_three_commonest_reasons(
                                + ["null_query_id"] * 2):  # fmt: skip
         rows[n] = rows[n] | BREAK[reason]
     path = write_parquet(tmp_path / "log", rows)
-    with pytest.raises(DataRefused) as error:
-        build(spark, tmp_path / "w", path, "sessions.max_bad_share=0.2")
+    with pytest.raises(InvalidData) as error:
+        build(spark, tmp_path / "w", path, "log.max_bad_fraction=0.2")
     message = str(error.value)
     assert "23 of 100 rows (23.0%)" in message
     names = ["empty_page 9", "null_click 7", "bad_bucket 5"]

@@ -38,7 +38,7 @@ from ulr.warehouse.storage import Storage
 def test_text_formats_give_the_same_groups_as_parquet(spark, tmp_path, form, write):
     log, reasons, _ = broken_log(800, seed=6)
     build(spark, tmp_path / "p", write_parquet(tmp_path / "parquet", log))
-    text = build(spark, tmp_path / "t", write(tmp_path / form, log), f"sessions.format={form}")
+    text = build(spark, tmp_path / "t", write(tmp_path / form, log), f"log.format={form}")
     assert rows_of(tmp_path / "t", "groups") == rows_of(tmp_path / "p", "groups")
     bad = {name[4:]: n for name, n in text.manifest.counts.items() if name.startswith("bad:")}
     assert bad == reasons
@@ -53,7 +53,7 @@ def test_every_csv_file_is_read_by_its_own_header(spark, tmp_path):
         path = write_csv(tmp_path / "csv" / f"{number}", rows)
     (path / "empty.csv").write_text("")
     plain = [row if n % 3 else row | dict.fromkeys(names[5:]) for n, row in enumerate(log)]
-    build(spark, tmp_path / "w", tmp_path / "csv", "sessions.format=csv")
+    build(spark, tmp_path / "w", tmp_path / "csv", "log.format=csv")
     rows = rows_of(tmp_path / "w", "groups")
     assert oracle.expand_groups(rows) == oracle.click_histograms(plain, 50)
 
@@ -67,7 +67,7 @@ def test_a_value_of_the_wrong_type_is_quarantined_with_its_text(spark, tmp_path,
     lines = file.read_text().splitlines()
     lines[-1] = lines[-1].replace("2026-01-01T12", "yesterday")
     file.write_text("\n".join(lines) + "\n")
-    outcome = build(spark, tmp_path / "w", path, f"sessions.format={form}")
+    outcome = build(spark, tmp_path / "w", path, f"log.format={form}")
     assert outcome.manifest.counts["bad:bad_type"] == 1
     (row,) = rows_of(tmp_path / "w", "quarantine")
     assert "yesterday" in row["raw"]
@@ -114,7 +114,7 @@ def test_impressions_give_the_same_groups_as_pages(spark, tmp_path):
     rng.shuffle(repeated)
     build(spark, tmp_path / "p", write_parquet(tmp_path / "pages", log))
     path = write_impressions(tmp_path / "impressions", repeated)
-    outcome = build(spark, tmp_path / "i", path, "sessions.layout=impression")
+    outcome = build(spark, tmp_path / "i", path, "log.layout=impression")
     assert rows_of(tmp_path / "i", "groups") == rows_of(tmp_path / "p", "groups")
     assert outcome.manifest.counts["duplicate_rows"] == 40
 
@@ -135,7 +135,7 @@ def test_every_file_of_impressions_is_read_by_its_own_columns(spark, tmp_path):
     (tmp_path / "log").mkdir()
     for n, table in enumerate(tables):
         pq.write_table(table, tmp_path / "log" / f"part-{n}.parquet")
-    build(spark, tmp_path / "w", tmp_path / "log", "sessions.layout=impression")
+    build(spark, tmp_path / "w", tmp_path / "log", "log.layout=impression")
     bare = {"segment": None, "bucket": None, "swapped": None}
     plain = [row if n % 3 else row | bare for n, row in enumerate(pages)]
     rows = rows_of(tmp_path / "w", "groups")
@@ -150,7 +150,7 @@ def test_a_position_that_is_no_whole_number_is_set_aside(spark, tmp_path):
     (tmp_path / "log").mkdir()
     table = table.set_column(at, "position", pa.array([1.0, 2.7]))
     pq.write_table(table, tmp_path / "log" / "part-0.parquet")
-    build(spark, tmp_path / "w", tmp_path / "log", "sessions.layout=impression")
+    build(spark, tmp_path / "w", tmp_path / "log", "log.layout=impression")
     (row,) = rows_of(tmp_path / "w", "quarantine")
     assert (row["reason"], json.loads(row["raw"])["position"]) == ("bad_type", 2.7)
 
@@ -171,7 +171,7 @@ def test_broken_impressions_are_quarantined_session_by_session(spark, tmp_path):
         shown("good", 2, "b", clicked=True), shown("good", 1, "a"),
     ]  # fmt: skip
     path = write_impressions(tmp_path / "log", rows)
-    outcome = build(spark, tmp_path / "w", path, "sessions.layout=impression")
+    outcome = build(spark, tmp_path / "w", path, "log.layout=impression")
     reasons = {r["session_id"]: r["reason"] for r in rows_of(tmp_path / "w", "quarantine")}
     assert reasons == {
         "gap": "position_gap",
@@ -212,7 +212,7 @@ def test_folders_may_hold_columns(spark, tmp_path, form):
         path = write(tmp_path / "log" / f"dt={DATE}" / f"segment={name}", rows)
         for file in path.glob("*.parquet"):
             pq.write_table(pq.read_table(file, partitioning=None).drop_columns("segment"), file)
-    build(spark, tmp_path / "w", tmp_path / "log", f"sessions.format={form}")
+    build(spark, tmp_path / "w", tmp_path / "log", f"log.format={form}")
     rows = rows_of(tmp_path / "w", "groups")
     assert oracle.expand_groups(rows) == oracle.click_histograms(log, 50)
 
@@ -220,7 +220,7 @@ def test_folders_may_hold_columns(spark, tmp_path, form):
 @pytest.mark.parametrize("form", ["parquet", "json"])
 def test_a_log_without_a_row_is_an_empty_table(spark, tmp_path, form):
     write = write_parquet if form == "parquet" else write_json
-    outcome = build(spark, tmp_path / "w", write(tmp_path / "log", []), f"sessions.format={form}")
+    outcome = build(spark, tmp_path / "w", write(tmp_path / "log", []), f"log.format={form}")
     assert describe(outcome) == ("0 pages -> 0 groups, 0 patterns; the log has no row of this date")
     assert rows_of(tmp_path / "w", "groups") == []
 
@@ -235,7 +235,7 @@ def test_a_log_that_cannot_be_read_is_one_clear_line(spark, tmp_path):
     with pytest.raises(UserError, match=r"no column doc_ids, clicks; .*layout=impression"):
         build(spark, tmp_path / "w", path)
     (path / "log.parquet").write_text("session_id,query_id\n")
-    with pytest.raises(UserError, match=r"log.parquet is not a Parquet file: .*sessions.format"):
+    with pytest.raises(UserError, match=r"log.parquet is not a Parquet file: .*log.format"):
         build(spark, tmp_path / "w", path)
     (tmp_path / "log" / f"dt={DATE}" / "part-9.parquet").touch()
     with pytest.raises(PythonException) as error:

@@ -21,10 +21,10 @@ def place(spark, tmp_path_factory):
         "warehouse.path": f"{root}/warehouse", "simulate.path": f"{root}/log",
         "simulate.queries": 60, "simulate.pages_per_day": 4000, "simulate.days": 2,
         "simulate.features": 8, "simulate.docs_per_query": 8, "simulate.positions": 4,
-        "simulate.zipf": 0.2, "sessions.path": f"{root}/log/log",
+        "simulate.zipf": 0.2, "log.path": f"{root}/log/log",
         "features.path": f"{root}/log/features", "groups.partitions": 2, "pairs.partitions": 2,
-        "pairs.test_share": 0.3, "evaluate.partitions": 2, "train.rounds": 4,
-        "lightgbm.num_leaves": 4, "lightgbm.num_threads": 1, "mlflow.folder": f"{root}/mlflow",
+        "pairs.test_fraction": 0.3, "evaluate.partitions": 2, "train.num_iterations": 4,
+        "lightgbm.num_leaves": 4, "lightgbm.num_threads": 1, "mlflow.local_path": f"{root}/mlflow",
         "promote.min_effective_sample_size": 10, "promote.diagnostics": "ignore",
     }  # fmt: skip
     flags = [flag for key, value in changes.items() for flag in ("--set", f"{key}={value}")]
@@ -61,7 +61,7 @@ def test_nights_one_after_the_other_end_in_a_line_for_each_with_the_baseline(pla
     out = capsys.readouterr().out
     found = summary(root, "2026-01-02")
     assert found["outcome"] in ("promoted", "kept")
-    assert "than the champion's" in found["stages"][-1]["words"]
+    assert "than the champion's" in found["stages"][-1]["message"]
     judged = found["stages"][4]["details"]
     assert judged["metrics"].keys() == {"joint", "naive", "logging"}
     assert judged["pages"] == 8000
@@ -152,7 +152,7 @@ def test_a_rerun_reads_no_log_leaves_the_warehouse_alone_and_does_only_what_is_m
     assert main(["nightly", *FIRST, *flags]) == 0
     before = tables(root / "warehouse")
     command = ["rerun", "--from", "2026-01-01", "--to", "2026-01-01", *flags,
-               "--set", "sessions.path=nowhere", "--name", "other"]  # fmt: skip
+               "--set", "log.path=nowhere", "--name", "other"]  # fmt: skip
     assert main([*command, "--methods", "naive"]) == 0
     capsys.readouterr()
     assert main([*command, "--methods", "joint,naive"]) == 0
@@ -179,10 +179,10 @@ def test_variants_stand_side_by_side_and_trainings_at_once_make_the_same_models(
     root, flags = place
     assert main(["nightly", *FIRST, *flags]) == 0
     command = ["rerun", "--from", "2026-01-01", "--to", "2026-01-01", *flags,
-               "--set", "train.patience=0", "--methods", "robust,naive",
+               "--set", "train.early_stopping_round=0", "--methods", "robust,naive",
                "--variant", "deep:lightgbm.num_leaves=7",
-               "--variant", "floor:pairs.propensity_floor=0.5,train.rounds=3"]  # fmt: skip
-    assert main([*command, "--name", "one", "--set", "train.at_once=1"]) == 0
+               "--variant", "floor:pairs.propensity_floor=0.5,train.num_iterations=3"]  # fmt: skip
+    assert main([*command, "--name", "one", "--set", "train.max_concurrent_runs=1"]) == 0
     capsys.readouterr()
     assert main([*command, "--name", "both"]) == 0
     out = capsys.readouterr().out
@@ -204,14 +204,14 @@ def test_a_comparison_is_one_run_of_mlflow_with_its_table_and_a_child_for_each(p
     root, flags = place
     assert main(["nightly", *FIRST, *flags]) == 0
     command = ["rerun", "--from", "2026-01-01", "--to", "2026-01-01", *flags, "--name", "runs",
-               "--variant", "short:train.rounds=2"]  # fmt: skip
+               "--variant", "short:train.num_iterations=2"]  # fmt: skip
     assert main(command) == 0
     assert main(command) == 0  # and once only
     registry = Registry(f"{root}/mlflow", experiment="ulr", name="ulr-ranker")
     runs = registry.client.search_runs([registry.experiment_id()])
     (parent,) = [r for r in runs if r.info.run_name.startswith("rerun runs ")]
     children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
-    rounds = {r.info.run_name.split()[0]: r.data.params["train.rounds"] for r in children}
+    rounds = {r.info.run_name.split()[0]: r.data.params["train.num_iterations"] for r in children}
     assert rounds == {"joint": "4", "joint@short": "2"}
     assert all(r.data.metrics["ndcg_at_10"] > 0 for r in children)
     found = comparison(registry, parent.info.run_id)
@@ -219,14 +219,17 @@ def test_a_comparison_is_one_run_of_mlflow_with_its_table_and_a_child_for_each(p
 
 
 @pytest.mark.parametrize(
-    ("flags", "words"),
+    ("flags", "message"),
     [
         (["--methods", "best"], "best is no method"),
         (["--variant", "deep"], "expected NAME:KEY=VALUE"),
         (["--variant", "a:groups.partitions=2"], "groups.partitions is the same for all"),
-        (["--variant", "a:pairs.test_share=0.5"], "pairs.test_share is the same for all"),
-        (["--variant", "a/b:train.rounds=2"], "expected letters, digits"),
-        (["--variant", "a:train.rounds=2", "--variant", "a:train.rounds=3"], "given twice"),
+        (["--variant", "a:pairs.test_fraction=0.5"], "pairs.test_fraction is the same for all"),
+        (["--variant", "a/b:train.num_iterations=2"], "expected letters, digits"),
+        (
+            ["--variant", "a:train.num_iterations=2", "--variant", "a:train.num_iterations=3"],
+            "given twice",
+        ),
         (["--variant", "a:train.nosuch=2"], "unknown key train.nosuch"),
     ],
 )

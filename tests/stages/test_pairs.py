@@ -9,19 +9,19 @@ import pytest
 from test_pair_table import FEATURES, GIVEN, GROUPS, group, groups_of
 
 from ulr.cli.main import main
-from ulr.errors import DataRefused
+from ulr.errors import InvalidData
 from ulr.features import files as featurefiles
-from ulr.features.copartition import Sources
+from ulr.features.copartition import JoinInputs
 from ulr.features.files import find_features, read_features
 from ulr.features.join import shown_groups
 from ulr.pairs.prior import co_click_sums, prior_variance
-from ulr.pairs.table import build_pair_table, make_recipe
+from ulr.pairs.table import build_pair_table, make_pair_config
 from ulr.pairs.tasks import choose_variance, write_pairs
 from ulr.warehouse.schema import features_schema, pairs_schema
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
 
-RECIPE = make_recipe("joint", GIVEN, co_click_variance=1.0)
+RECIPE = make_pair_config("joint", GIVEN, co_click_variance=1.0)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def tables(tmp_path_factory):
 def sources(root):
     groups = [f"{root}/groups/{n}.parquet" for n in ("one", "two")]
     features = [f.path for f in find_features(f"{root}/features")]
-    return Sources(f"{root}/groups", groups, f"{root}/features", features)
+    return JoinInputs(f"{root}/groups", groups, f"{root}/features", features)
 
 
 def written(spark, root, partitions):
@@ -69,10 +69,10 @@ def test_any_number_of_partitions_gives_the_table_of_one_process(spark, tables, 
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_the_prior_on_co_clicks_is_that_of_all_days_together(spark, tables, partitions):
     root, groups = tables
-    recipe = make_recipe("joint", GIVEN)
+    pair_config = make_pair_config("joint", GIVEN)
     shown = shown_groups(groups)
-    sums = co_click_sums(shown.histograms, shown.tables_of({}), recipe.psi)
-    told = choose_variance(spark, sources(root), recipe, partitions)
+    sums = co_click_sums(shown.histograms, shown.tables_of({}), pair_config.psi)
+    told = choose_variance(spark, sources(root), pair_config, partitions)
     assert told == prior_variance(sums)
 
 
@@ -109,7 +109,7 @@ ODD = [
 def test_features_of_another_type_are_one_clear_line(tmp_path, odd, words):
     plain = {"query_id": ["q", "q"], "doc_id": ["a", "b"], "features": [[1.0], [2.0]]}
     pq.write_table(pa.table(plain | odd), tmp_path / "odd.parquet")
-    with pytest.raises(DataRefused) as error:
+    with pytest.raises(InvalidData) as error:
         list(read_features("", f"{tmp_path}/odd.parquet"))
     assert words in str(error.value)
     assert "\n" not in str(error.value)
@@ -132,9 +132,9 @@ def simulated(spark, tmp_path_factory):
         "warehouse.path": f"{root}/warehouse", "simulate.path": f"{root}/log",
         "simulate.queries": 80, "simulate.pages_per_day": 3000, "simulate.days": 1,
         "simulate.features": 8, "simulate.docs_per_query": 8, "simulate.positions": 6,
-        "simulate.zipf": 0.2, "sessions.path": f"{root}/log/log",
+        "simulate.zipf": 0.2, "log.path": f"{root}/log/log",
         "features.path": f"{root}/log/features", "groups.partitions": 2, "pairs.partitions": 2,
-        "pairs.propensities": f"{root}/log/truth/examination.parquet", "train.rounds": 10,
+        "pairs.propensities": f"{root}/log/truth/examination.parquet", "train.num_iterations": 10,
         "lightgbm.min_sum_hessian_in_leaf": 0.1, "lightgbm.learning_rate": 0.2,
         "lightgbm.num_leaves": 4, "lightgbm.num_threads": 1, "compare.methods": "[joint]",
     }  # fmt: skip
@@ -146,7 +146,7 @@ def simulated(spark, tmp_path_factory):
 
 def test_pairs_and_train_publish_once_and_skip_what_has_not_changed(simulated, capsys):
     root, flags = simulated
-    for method in ("joint", "t+/t-"):
+    for method in ("joint", "unbiased-lambdamart"):
         method_flags = [*flags, "--set", f"pairs.method={method}"]
         for job, dates in (("pairs", ["--date", "2026-01-01"]), ("train", [])):
             assert main([job, *dates, *method_flags]) == 0
@@ -154,9 +154,9 @@ def test_pairs_and_train_publish_once_and_skip_what_has_not_changed(simulated, c
             assert main([job, *dates, *method_flags]) == 0
             assert "unchanged, skipped" in capsys.readouterr().out
     warehouse = Warehouse(f"{root}/warehouse")
-    assert warehouse.partitions("pairs") == ["method=joint", "method=t+t-"]
-    folder = warehouse.current("models", "method=t+t-").folder
-    model = f"{root}/warehouse/models/method=t+t-/{folder}"
+    assert warehouse.partitions("pairs") == ["method=joint", "method=unbiased-lambdamart"]
+    folder = warehouse.current("models", "method=unbiased-lambdamart").folder
+    model = f"{root}/warehouse/models/method=unbiased-lambdamart/{folder}"
     assert lgb.Booster(model_file=f"{model}/model.txt").num_trees() > 0
     record = Storage(model).read_json("record.json")
     assert len(record["t_plus"]) == len(record["t_minus"]) == 6

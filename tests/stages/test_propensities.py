@@ -12,13 +12,13 @@ from tests.kernels.test_counting import by_segment, group
 from tests.propensity import loops
 from ulr.config.load import load_settings
 from ulr.errors import UserError
+from ulr.groups.window import window_dates
 from ulr.propensity.stage import (
     _files_read,
     build_propensities,
     estimate_propensities,
     estimate_segment,
     plain_rates,
-    window_dates,
 )
 from ulr.propensity.swap_counts import SwapCounts, counts_of
 from ulr.propensity.tables import as_json
@@ -223,10 +223,10 @@ def test_the_alarm_is_shared_by_all_parts_of_the_traffic(spark, tmp_path, monkey
     monkeypatch.setattr(
         "ulr.propensity.stage.estimate_segment",
         lambda segment, evidence, how, pooled=None: (
-            alarms.append(how.alarm) or estimate_segment(segment, evidence, how, pooled)
+            alarms.append(how.significance) or estimate_segment(segment, evidence, how, pooled)
         ),
     )
-    how = settings_of("propensities.alarm=0.03", "propensities.test_trust=false")
+    how = settings_of("propensities.significance=0.03", "propensities.test_trust=false")
     estimate_propensities(spark, str(tmp_path), write_files(tmp_path, rows), how)
     assert alarms == [0.03 / 3] * 3
 

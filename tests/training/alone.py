@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow.parquet as pq
 
-from ulr.features.split import queries_aside
+from ulr.features.split import sample_queries
 from ulr.training.data import read_pairs, split_queries
 from ulr.training.distributed.shuffle import PairFiles
 from ulr.training.local import TrainedRanker, train_ranker
@@ -15,17 +15,19 @@ from ulr.training.plan import LEARNED, TrainPlan
 def train_alone(source: PairFiles, plan: TrainPlan) -> TrainedRanker:
     """Train on most queries, stop on the rest."""
     data = read_pairs(pq.read_table(file) for file in source.files)
-    aside = queries_aside(data.query_ids, plan.validation_share, "validation")
+    aside = sample_queries(data.query_ids, plan.validation_fraction, "validation")
     bins = min(plan.position_bins, int(data.pairs.position.max(initial=1)))
     return train_ranker(
         split_queries(data, ~aside),
-        rounds=plan.rounds,
+        num_iterations=plan.num_iterations,
         lightgbm=plan.lightgbm,
-        metric=plan.metric,
-        repair=plan.repair,
-        biases=first_biases(bins, plan.p, plan.theta) if plan.method == LEARNED else None,
+        objective=plan.objective,
+        nonnegative_weights=plan.nonnegative_weights,
+        biases=first_biases(bins, plan.bias_regularization, plan.theta)
+        if plan.method == LEARNED
+        else None,
         validation=split_queries(data, aside),
-        stop_on=plan.stop_on,
-        patience=plan.patience,
+        early_stopping_metric=plan.early_stopping_metric,
+        early_stopping_round=plan.early_stopping_round,
         checkpoint_every=plan.checkpoint_every,
     )

@@ -7,21 +7,23 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ulr.training.distributed.communicator import Mesh
-from ulr.training.distributed.rendezvous import Door
+from ulr.training.distributed.communicator import Communicator
+from ulr.training.distributed.rendezvous import Listener
 
 TOKEN = "a token"
 
 
-def meet(door: Door, addresses: list, rank: int, timeout: float = 30.0, attempt: int = 1) -> Mesh:
+def meet(
+    door: Listener, addresses: list, rank: int, timeout: float = 30.0, attempt: int = 1
+) -> Communicator:
     return door.meet(addresses, rank, token=TOKEN, attempt=attempt, timeout=timeout)
 
 
 def on_threads(
-    size: int, work: Callable[[Mesh], Any], host: str = "127.0.0.1", timeout: float = 30.0
+    size: int, work: Callable[[Communicator], Any], host: str = "127.0.0.1", timeout: float = 30.0
 ) -> list[Any]:
     """`work(mesh)` on every worker; what each returned, or the first error."""
-    doors = [Door(host) for _ in range(size)]
+    doors = [Listener(host) for _ in range(size)]
     addresses = [door.address for door in doors]
 
     def one(rank: int) -> Any:
@@ -71,7 +73,7 @@ class OnProcesses:
 
 
 def _one(rank: int, pipe: Any, results: Any, work: Callable, *args: Any, timeout: float) -> None:
-    door = Door("127.0.0.1")
+    door = Listener("127.0.0.1")
     pipe.send(door.address)
     mesh = meet(door, pipe.recv(), rank, timeout)
     try:

@@ -19,7 +19,7 @@ from pyspark import cloudpickle
 
 from ulr.errors import UserError
 from ulr.training.checkpoint import Checkpoints
-from ulr.training.distributed.driver import Fleet, train_on_spark
+from ulr.training.distributed.driver import DistributedOptions, train_on_spark
 from ulr.training.distributed.shuffle import PairFiles
 from ulr.training.plan import TrainPlan
 
@@ -30,8 +30,16 @@ SETTINGS = {
     "num_threads": 1, "seed": 5, "bagging_fraction": 0.7, "bagging_freq": 1,
     "feature_fraction": 0.7,
 }  # fmt: skip
-PLAN = TrainPlan("t+/t-", 12, SETTINGS, validation_share=0.3, patience=12, p=1, checkpoint_every=4)
-FLEET = Fleet(num_workers=2, peer_timeout=5.0)
+PLAN = TrainPlan(
+    "unbiased-lambdamart",
+    12,
+    SETTINGS,
+    validation_fraction=0.3,
+    early_stopping_round=12,
+    p=1,
+    checkpoint_every=4,
+)
+FLEET = DistributedOptions(num_workers=2, worker_timeout=5.0)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +50,7 @@ def source(tmp_path_factory):
     for n, start in enumerate(range(0, 80, 30)):
         files.append(str(folder / f"part-{n}.parquet"))
         pq.write_table(table.slice(start, 30), files[-1])
-    return PairFiles(str(folder), files, PLAN.validation_share)
+    return PairFiles(str(folder), files, PLAN.validation_fraction)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +71,7 @@ def alone(source):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_workers_on_spark_train_the_model_of_one_process(spark, source, alone, workers):
     told = []
-    outcome = train_on_spark(spark, source, PLAN, Fleet(workers), hear=told.append)
+    outcome = train_on_spark(spark, source, PLAN, DistributedOptions(workers), hear=told.append)
     assert outcome.ranker.model_text() == alone.model_text()
     assert outcome.ranker.history == alone.history
     assert outcome.ranker.biases.t_minus.tobytes() == alone.biases.t_minus.tobytes()
@@ -120,7 +128,7 @@ def test_a_disturbed_run_ends_with_the_model_of_an_undisturbed_one(
     stops = sum(how == "stop" for _, _, how in plan)
     # A loss costs what notices it and what was grown since the checkpoint, at most a whole run;
     # three times that and half a minute, since the machine may be busy.
-    limit = stops * FLEET.peer_timeout + (3 * calm + 30) * (1 + len(plan))
+    limit = stops * FLEET.worker_timeout + (3 * calm + 30) * (1 + len(plan))
     assert time.monotonic() - start < limit
 
     stopped = zip(note.read_text().split(), plan, strict=True)
@@ -142,7 +150,7 @@ def test_a_run_that_keeps_failing_says_so_and_goes_on_when_run_again(
     spark, source, alone, tmp_path
 ):
     checkpoints = Checkpoints(str(tmp_path), "method=t", "abc")
-    fleet = Fleet(num_workers=2, peer_timeout=5.0, max_retries=1)
+    fleet = DistributedOptions(num_workers=2, worker_timeout=5.0, max_retries=1)
     faults = [(0, 7, "raise")] * 2
     with pytest.raises(
         UserError, match=r"failed 2 times.*ZeroDivisionError: for a test.*run again"
@@ -157,7 +165,7 @@ def test_a_run_that_keeps_failing_says_so_and_goes_on_when_run_again(
 
 def test_too_few_slots_are_one_clear_error_before_training(spark, source):
     with pytest.raises(UserError, match=r"num_workers = 9, but the cluster runs 2 tasks at once"):
-        train_on_spark(spark, source, PLAN, Fleet(num_workers=9))
+        train_on_spark(spark, source, PLAN, DistributedOptions(num_workers=9))
 
 
 def test_fewer_queries_than_workers_leave_no_worker_empty(spark, tmp_path):
@@ -165,7 +173,9 @@ def test_fewer_queries_than_workers_leave_no_worker_empty(spark, tmp_path):
     pq.write_table(table, tmp_path / "part-0.parquet")
     pq.write_table(table.slice(0, 0), tmp_path / "part-1.parquet")
     files = [str(tmp_path / f"part-{n}.parquet") for n in (0, 1)]
-    plan = TrainPlan("joint", 2, {**SETTINGS, "min_sum_hessian_in_leaf": 0.01}, patience=0)
+    plan = TrainPlan(
+        "joint", 2, {**SETTINGS, "min_sum_hessian_in_leaf": 0.01}, early_stopping_round=0
+    )
     outcome = train_on_spark(spark, PairFiles(str(tmp_path), files), plan, FLEET)
     assert len(outcome.reports) == 1
     assert outcome.queries == 1

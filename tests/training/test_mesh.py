@@ -11,13 +11,13 @@ import pytest
 from party import OnProcesses, meet, on_threads
 
 from ulr.errors import UserError
-from ulr.training.distributed.communicator import Mesh, PeerLost
-from ulr.training.distributed.rendezvous import Door, _Party
+from ulr.training.distributed.communicator import Communicator, PeerLost
+from ulr.training.distributed.rendezvous import Listener, _Rendezvous
 
 
 def ipv6() -> bool:
     try:
-        Door("::1").close()
+        Listener("::1").close()
     except UserError:
         return False
     return True
@@ -53,7 +53,7 @@ def test_large_messages_in_both_directions_do_not_block_each_other():
 
 
 def test_empty_and_many_messages_keep_their_order():
-    def work(mesh: Mesh) -> bool:
+    def work(mesh: Communicator) -> bool:
         return all(
             mesh.allgather(b"x" * (n % 5) * (mesh.rank + 1))[1 - mesh.rank]
             == b"x" * (n % 5) * (2 - mesh.rank)
@@ -64,7 +64,7 @@ def test_empty_and_many_messages_keep_their_order():
 
 
 def test_a_worker_that_computes_for_longer_than_the_timeout_is_not_lost():
-    def work(mesh: Mesh) -> list[bytes]:
+    def work(mesh: Communicator) -> list[bytes]:
         if mesh.rank == 1:
             time.sleep(2.5)
         return mesh.allgather(b"here")
@@ -73,7 +73,7 @@ def test_a_worker_that_computes_for_longer_than_the_timeout_is_not_lost():
 
 
 def test_the_others_learn_why_a_worker_stopped():
-    def work(mesh: Mesh) -> str:
+    def work(mesh: Communicator) -> str:
         if mesh.rank == 1:
             mesh.close("ValueError: no such column")
             return ""
@@ -86,7 +86,7 @@ def test_the_others_learn_why_a_worker_stopped():
 
 
 def test_strangers_are_refused_and_the_mesh_comes_up_all_the_same():
-    doors = [Door("127.0.0.1") for _ in range(2)]
+    doors = [Listener("127.0.0.1") for _ in range(2)]
     addresses = [d.address for d in doors]
     silent = socket.create_connection(addresses[0])  # never says a word
     rude = socket.create_connection(addresses[0])
@@ -112,7 +112,7 @@ def test_strangers_are_refused_and_the_mesh_comes_up_all_the_same():
 
 @pytest.mark.parametrize("difference", [{"token": "another"}, {"attempt": 2}])
 def test_a_worker_with_another_token_or_attempt_does_not_get_in(difference):
-    doors = [Door("127.0.0.1") for _ in range(2)]
+    doors = [Listener("127.0.0.1") for _ in range(2)]
     addresses = [d.address for d in doors]
     right = {"token": "a token", "attempt": 1, "timeout": 1.5}
     lost: list[str] = []
@@ -133,7 +133,7 @@ def test_a_worker_with_another_token_or_attempt_does_not_get_in(difference):
 
 def test_a_second_call_that_breaks_off_leaves_the_caller_missing():
     """Else the mesh would come up with the closed socket of the first call."""
-    party = _Party(0, 3, b"secret", time.monotonic() + 0.5)
+    party = _Rendezvous(0, 3, b"secret", time.monotonic() + 0.5)
     pairs = [socket.socketpair() for _ in range(3)]
     party.peers[1] = pairs[0][0]
     pairs[1][0].close()  # worker 1 calls again, and is gone before it is let in
@@ -147,7 +147,7 @@ def test_a_second_call_that_breaks_off_leaves_the_caller_missing():
 
 
 def test_a_worker_that_comes_late_is_waited_for_and_one_that_never_comes_is_named():
-    doors = [Door("127.0.0.1") for _ in range(3)]
+    doors = [Listener("127.0.0.1") for _ in range(3)]
     addresses = [d.address for d in doors]
     came: list[str] = []
 
@@ -169,10 +169,10 @@ def test_a_port_that_is_taken_is_one_clear_error():
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=f"127.0.0.1 port {port}.*free port"):
-            Door("127.0.0.1", port)
+            Listener("127.0.0.1", port)
 
 
-def _gather_for_ever(mesh: Mesh) -> None:
+def _gather_for_ever(mesh: Communicator) -> None:
     while True:
         mesh.allgather(b"tick")
         time.sleep(0.01)

@@ -8,7 +8,7 @@ import pytest
 
 from ulr.models.text import join_models, plain_model
 from ulr.training.bins import SAMPLE_ROWS, BinnedRows, in_sample, make_reference
-from ulr.training.distributed.communicator import Mesh
+from ulr.training.distributed.communicator import Communicator
 from ulr.training.distributed.lightgbm_network import ROOT_ROWS, Network
 
 RNG = np.random.default_rng(0)
@@ -48,7 +48,7 @@ def test_models_are_joined_in_order_and_by_steps_or_at_once_alike():
 
 
 def test_rows_of_a_root_are_told_in_fine_units_and_an_unknown_layout_is_an_error():
-    network = Network(Mesh(0, [None], 1.0), rows=300, total_rows=500)
+    network = Network(Communicator(0, [None], 1.0), rows=300, total_rows=500)
     told = network._in_units(memoryview(struct.pack("ddi4x", 2.5, -1.0, 300)))
     assert struct.unpack("ddi4x", told) == (2.5, -1.0, 300 * (ROOT_ROWS // 500))
     with pytest.raises(RuntimeError, match="another version"):

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from ulr.engine.failures import reason_of, refusal_in
+from ulr.engine.failures import refusal_in, summarize
 from ulr.training.checkpoint import Checkpoints, TrainState
 from ulr.training.distributed.telemetry import Reporter, listening
 
@@ -54,7 +54,7 @@ def test_a_worker_that_cannot_reach_the_driver_goes_on_in_silence():
 def test_a_checkpoint_of_other_inputs_is_not_taken_up(tmp_path):
     mine = Checkpoints(str(tmp_path), "method=joint", "abc")
     other = Checkpoints(str(tmp_path), "method=joint", "def")
-    state = TrainState(rounds=5, model="text", history=(0.1, 1 / 3))
+    state = TrainState(num_iterations=5, model="text", history=(0.1, 1 / 3))
     mine.save(state)
     assert mine.load(None) == state
     assert other.load(None) == TrainState()
@@ -72,7 +72,7 @@ def test_a_checkpoint_of_other_inputs_is_not_taken_up(tmp_path):
     ],
 )  # fmt: skip
 def test_a_failure_is_told_in_one_line(text, reason):
-    assert reason_of(text) == reason
+    assert summarize(text) == reason
     assert refusal_in(text) is None
 
 

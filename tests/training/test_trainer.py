@@ -12,7 +12,7 @@ from pair_samples import histograms, independent_propensities
 
 from ulr.errors import UserError
 from ulr.kernels.lambdas import lambda_gradients
-from ulr.kernels.layout import PairArrays, concat_pairs, lists_of
+from ulr.kernels.layout import PairLists, concat_pairs, lists_of
 from ulr.pairs.weighting import weigh_histograms
 from ulr.pairs.weights import weight_table
 from ulr.simulate.browsing import Independent, power_curve
@@ -25,7 +25,7 @@ from ulr.training.objective import (
     PairObjective,
     first_biases,
     grid_for,
-    repaired,
+    make_nonnegative,
 )
 
 DOCS, WIDTH = 8, 5
@@ -58,7 +58,7 @@ def pairs_of(clicks, method, session="none"):
     )
     skeleton = lists_of(np.full(len(groups), DOCS), np.diff(made.offsets))
     columns = {name: getattr(made, name) for name in ("i", "j", "u_ij", "u_ji")}
-    return PairArrays(**{**vars(skeleton), **columns})
+    return PairLists(**{**vars(skeleton), **columns})
 
 
 def data_of(x, pairs, labels=None):
@@ -90,7 +90,7 @@ def test_one_session_per_query_and_naive_grow_the_trees_of_lightgbms_lambdarank(
     data = data_of(x, pairs_of(clicks, "naive", session="idcg"))
     # Leaves that no count of rows would refuse: ours count Hessians only.
     settings = {**SETTINGS, "min_sum_hessian_in_leaf": 2.0}
-    ours = train_ranker(data, rounds=8, lightgbm=settings)
+    ours = train_ranker(data, num_iterations=8, lightgbm=settings)
     theirs = lgb.train(
         {**settings, "objective": "lambdarank", "lambdarank_norm": False, "verbose": -1},
         lgb.Dataset(data.features, clicks.reshape(-1), group=np.full(300, DOCS)),
@@ -108,7 +108,7 @@ def test_lambdarank_norm_is_lightgbms_too():
     # LightGBM divides by the ideal of the truncated list: lists with more clicks differ.
     few = clicks.reshape(300, DOCS).sum(axis=1) <= 4
     data = split_queries(data, few)
-    ours = train_ranker(data, rounds=5, lightgbm=settings)
+    ours = train_ranker(data, num_iterations=5, lightgbm=settings)
     theirs = lgb.train(
         {**settings, "objective": "lambdarank", "verbose": -1},
         lgb.Dataset(data.features, clicks[few].reshape(-1), group=np.full(few.sum(), DOCS)),
@@ -152,7 +152,7 @@ def test_aggregated_data_and_expanded_sessions_grow_the_same_model():
     long = data_of(np.tile(x, (12, 1, 1)), apart)
     # The same bins for both, and leaves too large for two splits to part the same documents.
     bins = {**SETTINGS, "min_data_in_bin": 1, "max_bin": 1023, "min_sum_hessian_in_leaf": 10}
-    few, many = (train_ranker(d, rounds=10, lightgbm=bins) for d in (short, long))
+    few, many = (train_ranker(d, num_iterations=10, lightgbm=bins) for d in (short, long))
     assert splits(few.booster)[0] == splits(many.booster)[0]
     np.testing.assert_allclose(few.predict(short.features), many.predict(short.features), atol=1e-4)
 
@@ -162,7 +162,9 @@ def test_neither_threads_nor_the_order_of_queries_change_the_model():
     models = []
     for order, threads in ((slice(None), 1), (slice(None, None, -1), 1), (slice(None), 2)):
         data = data_of(x[order], pairs_of(clicks[order], "joint"))
-        ranker = train_ranker(data, rounds=10, lightgbm={**SETTINGS, "num_threads": threads})
+        ranker = train_ranker(
+            data, num_iterations=10, lightgbm={**SETTINGS, "num_threads": threads}
+        )
         models.append(ranker.predict(x.reshape(-1, WIDTH)))
     numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
     np.testing.assert_array_equal(models[1], models[0])
@@ -172,7 +174,7 @@ def test_neither_threads_nor_the_order_of_queries_change_the_model():
 def test_repair_leaves_no_negative_weight_and_keeps_every_difference():
     _, clicks = clicked_lists(np.random.default_rng(12), 40, sessions=10)
     plain = pairs_of(clicks, "joint")
-    fixed = repaired(plain)
+    fixed = make_nonnegative(plain)
     assert min(plain.u_ij.min(), plain.u_ji.min()) < 0
     assert min(fixed.u_ij.min(), fixed.u_ji.min()) >= 0
     np.testing.assert_allclose(fixed.u_ij - fixed.u_ji, plain.u_ij - plain.u_ji, atol=1e-3)
@@ -208,13 +210,13 @@ def test_joint_ranks_better_than_naive_where_clicks_are_biased():
     quality = {}
     for method in ("naive", "joint"):
         data = data_of(x, pairs_of(clicks, method))
-        ranker = train_ranker(data, rounds=20, lightgbm={**SETTINGS, "num_leaves": 6})
+        ranker = train_ranker(data, num_iterations=20, lightgbm={**SETTINGS, "num_leaves": 6})
         quality[method] = np.corrcoef(ranker.predict(fresh), fresh[:, 0])[0, 1]
     assert quality["joint"] > 0.9 > quality["naive"]
 
 
-@pytest.mark.parametrize("stop_on", ["pair_loss", "ndcg_at_3"])
-def test_early_stopping_keeps_the_best_round(stop_on):
+@pytest.mark.parametrize("early_stopping_metric", ["pair_loss", "ndcg_at_3"])
+def test_early_stopping_keeps_the_best_round(early_stopping_metric):
     rng = np.random.default_rng(8)
     x, clicks = clicked_lists(rng, 120, sessions=4)
     labels = rng.integers(0, 3, size=120 * DOCS).astype(np.int32)
@@ -224,14 +226,14 @@ def test_early_stopping_keeps_the_best_round(stop_on):
     told = []
     ranker = train_ranker(
         train,
-        rounds=60,
+        num_iterations=60,
         lightgbm={**SETTINGS, "learning_rate": 0.5},
         validation=check,
-        stop_on=stop_on,
-        patience=5,
+        early_stopping_metric=early_stopping_metric,
+        early_stopping_round=5,
         after_round=lambda number, value: told.append((number, value)),
     )
-    best = min if stop_on == "pair_loss" else max
+    best = min if early_stopping_metric == "pair_loss" else max
     assert ranker.best_iteration == 1 + ranker.history.index(best(ranker.history))
     assert len(ranker.history) == ranker.best_iteration + 5
     assert told == list(enumerate(ranker.history, start=1))
@@ -251,9 +253,11 @@ def test_biases_follow_the_losses_and_keep_what_has_none():
 
 def test_given_theta_stays_and_only_the_unclick_bias_is_learned():
     x, clicks = clicked_lists(np.random.default_rng(9), 200, sessions=8)
-    data = data_of(x, pairs_of(clicks, "t+/t-"))
+    data = data_of(x, pairs_of(clicks, "unbiased-lambdamart"))
     theta = power_curve(DOCS, 1.0)
-    ranker = train_ranker(data, rounds=5, lightgbm=SETTINGS, biases=first_biases(DOCS, 2, theta))
+    ranker = train_ranker(
+        data, num_iterations=5, lightgbm=SETTINGS, biases=first_biases(DOCS, 2, theta)
+    )
     np.testing.assert_array_equal(ranker.biases.t_plus, theta)
     assert (ranker.biases.t_minus != 1).any()
 
@@ -261,25 +265,32 @@ def test_given_theta_stays_and_only_the_unclick_bias_is_learned():
 @pytest.mark.parametrize("p", [0, 1, 2])
 def test_learned_click_bias_falls_with_position(p):
     x, clicks = clicked_lists(np.random.default_rng(10), 400, sessions=16)
-    data = data_of(x, pairs_of(clicks, "t+/t-"))
-    ranker = train_ranker(data, rounds=5, lightgbm=SETTINGS, biases=first_biases(DOCS, p))
+    data = data_of(x, pairs_of(clicks, "unbiased-lambdamart"))
+    ranker = train_ranker(data, num_iterations=5, lightgbm=SETTINGS, biases=first_biases(DOCS, p))
     assert ranker.biases.t_plus[0] == 1
     assert ranker.biases.t_plus[5] < ranker.biases.t_plus[1] < 1
 
 
 def test_settings_that_training_owns_are_refused():
     with pytest.raises(UserError, match=r"lightgbm\.objective is set by training"):
-        split_parameters({"objective": "lambdarank"}, "ndcg")
+        split_parameters({"objective": "lambdarank"}, "lambdarank")
     x, clicks = clicked_lists(np.random.default_rng(11), 20)
     data = data_of(x, pairs_of(clicks, "naive"))
     with pytest.raises(UserError, match="no validation document has a positive label"):
         train_ranker(
             data,
-            rounds=1,
+            num_iterations=1,
             lightgbm=SETTINGS,
             validation=data,
-            patience=1,
-            stop_on="ndcg_at_3",
+            early_stopping_round=1,
+            early_stopping_metric="ndcg_at_3",
         )
     with pytest.raises(UserError, match="expected pair_loss or ndcg_at_K"):
-        train_ranker(data, rounds=1, lightgbm=SETTINGS, validation=data, patience=1, stop_on="auc")
+        train_ranker(
+            data,
+            num_iterations=1,
+            lightgbm=SETTINGS,
+            validation=data,
+            early_stopping_round=1,
+            early_stopping_metric="auc",
+        )

@@ -14,8 +14,8 @@ from party import on_threads
 from ulr.errors import UserError
 from ulr.training.checkpoint import TrainState, state_from_json
 from ulr.training.data import split_queries
-from ulr.training.distributed.communicator import Mesh, PeerLost
-from ulr.training.distributed.local_ranks import Member, train_crew
+from ulr.training.distributed.communicator import Communicator, PeerLost
+from ulr.training.distributed.local_ranks import Member, train_local_ranks
 from ulr.training.local import bins_of
 from ulr.training.loop import TrainSpec, Worker
 from ulr.training.objective import first_biases
@@ -39,9 +39,17 @@ def trees_of(model: str) -> list[dict[str, list[str]]]:
     return [{k: v.split() for k, _, v in (row.partition("=") for row in b)} for b in blocks]
 
 
-def spec_of(rounds=12, patience=0, checkpoint_every=5, stop_on="pair_loss", **lightgbm):
-    learner = split_parameters({**SETTINGS, **lightgbm}, "ndcg")
-    return TrainSpec(rounds, learner, stop_on, patience, checkpoint_every)
+def spec_of(
+    num_iterations=12,
+    early_stopping_round=0,
+    checkpoint_every=5,
+    early_stopping_metric="pair_loss",
+    **lightgbm,
+):
+    learner = split_parameters({**SETTINGS, **lightgbm}, "lambdarank")
+    return TrainSpec(
+        num_iterations, learner, early_stopping_metric, early_stopping_round, checkpoint_every
+    )
 
 
 def members_of(spec: TrainSpec, state: TrainState, ranks: int) -> list[Member]:
@@ -51,7 +59,7 @@ def members_of(spec: TrainSpec, state: TrainState, ranks: int) -> list[Member]:
             for both in parts]  # fmt: skip
 
 
-def worker_of(mesh: Mesh, spec: TrainSpec, state: TrainState, sizes=None) -> Worker:
+def worker_of(mesh: Communicator, spec: TrainSpec, state: TrainState, sizes=None) -> Worker:
     bins = bins_of(TRAIN_DATA, spec.learner)
     parts = [share(d, mesh.rank, mesh.size) for d in (TRAIN_DATA, VALID_DATA)]
     train, valid = (build_shard([p], bins, p.pairs.rows, state.model) for p in parts)
@@ -64,11 +72,11 @@ def train_on(workers: int, spec: TrainSpec, state: TrainState | None = None):
     if workers == 1:
         state = state or TrainState()
         options = {"threads": 1, "save": saved.append, "tell": lambda number, value: None}
-        alone = Mesh(0, [None], 1.0)
-        end, _ = train_crew(alone, members_of(spec, state, 2), spec, state, **options)
+        alone = Communicator(0, [None], 1.0)
+        end, _ = train_local_ranks(alone, members_of(spec, state, 2), spec, state, **options)
         return [end], saved
 
-    def work(mesh: Mesh) -> TrainState:
+    def work(mesh: Communicator) -> TrainState:
         worker = worker_of(mesh, spec, state or TrainState())
         save = saved.append if mesh.rank == 0 else lambda state: None
         return worker.run(save, lambda number, value: None)
@@ -92,7 +100,7 @@ def test_one_two_and_three_workers_train_the_same_model_to_the_last_byte(samplin
     assert lgb.Booster(model_str=models[0]).num_trees() == 12
 
 
-@pytest.mark.parametrize("learned", [False, True], ids=["weights", "t+/t-"])
+@pytest.mark.parametrize("learned", [False, True], ids=["weights", "unbiased-lambdamart"])
 def test_workers_agree_on_traffic_whose_sums_a_fixed_grid_could_not_hold(learned, monkeypatch):
     per_query = DATA.pairs.pairs // DATA.pairs.queries
     more = np.repeat(2.0 ** np.linspace(0, 40, DATA.pairs.queries), per_query).astype(np.float32)
@@ -118,7 +126,7 @@ def test_whatever_the_data_and_settings_one_two_and_five_workers_agree(seed, mon
     monkeypatch.setitem(globals(), "TRAIN_DATA", split_queries(data, ~aside))
     monkeypatch.setitem(globals(), "VALID_DATA", split_queries(data, aside))
     spec = spec_of(
-        rounds=12, patience=12, num_leaves=int(rng.integers(2, 40)),
+        num_iterations=12, early_stopping_round=12, num_leaves=int(rng.integers(2, 40)),
         min_sum_hessian_in_leaf=float(10 ** rng.uniform(-3, 1)), max_bin=int(rng.choice([15, 255])),
         lambda_l1=float(seed % 2), lambda_l2=float(rng.random()), max_depth=[-1, 4][seed % 2],
         **(SAMPLING if seed % 2 else {}),
@@ -128,7 +136,7 @@ def test_whatever_the_data_and_settings_one_two_and_five_workers_agree(seed, mon
 
 
 def test_learned_biases_are_sums_over_all_workers():
-    spec = spec_of(rounds=6)
+    spec = spec_of(num_iterations=6)
     start = TrainState(biases=first_biases(DOCS, 1))
     states = [s for n in (1, 2, 3) for s in train_on(n, spec, start)[0]]
     assert len({state.model for state in states}) == 1
@@ -136,19 +144,24 @@ def test_learned_biases_are_sums_over_all_workers():
     assert (states[0].biases.t_plus[1:] != 1).all()
 
 
-@pytest.mark.parametrize("stop_on", ["pair_loss", "ndcg_at_3"])
-def test_all_workers_stop_at_the_same_round_from_the_summed_value(stop_on):
-    spec = spec_of(rounds=80, patience=4, stop_on=stop_on, learning_rate=0.6)
+@pytest.mark.parametrize("early_stopping_metric", ["pair_loss", "ndcg_at_3"])
+def test_all_workers_stop_at_the_same_round_from_the_summed_value(early_stopping_metric):
+    spec = spec_of(
+        num_iterations=80,
+        early_stopping_round=4,
+        early_stopping_metric=early_stopping_metric,
+        learning_rate=0.6,
+    )
     states = [s for n in (1, 2, 3) for s in train_on(n, spec)[0]]
-    assert len({(s.rounds, s.model, s.history) for s in states}) == 1
-    assert len(states[0].history) == states[0].rounds < 80
+    assert len({(s.num_iterations, s.model, s.history) for s in states}) == 1
+    assert len(states[0].history) == states[0].num_iterations < 80
 
 
 def test_a_run_resumed_from_any_checkpoint_by_another_number_of_workers_ends_the_same():
-    spec = spec_of(rounds=14, patience=14, checkpoint_every=4, **SAMPLING)
+    spec = spec_of(num_iterations=14, early_stopping_round=14, checkpoint_every=4, **SAMPLING)
     start = TrainState(biases=first_biases(DOCS, 2))
     (whole,), saved = train_on(1, spec, start)
-    assert [s.rounds for s in saved] == [4, 8, 12, 14]
+    assert [s.num_iterations for s in saved] == [4, 8, 12, 14]
     for state, workers in zip(saved[:3], (2, 3, 1), strict=True):
         text = json.dumps(state.as_json())
         resumed = state_from_json(json.loads(text), first_biases(DOCS, 2))
@@ -159,20 +172,22 @@ def test_a_run_resumed_from_any_checkpoint_by_another_number_of_workers_ends_the
 
 
 def test_a_bag_holds_whole_queries_and_changes_with_the_round():
-    bag = split_parameters({"bagging_fraction": 0.3, "bagging_freq": 2, "seed": 1}, "ndcg").bag
+    bag = split_parameters(
+        {"bagging_fraction": 0.3, "bagging_freq": 2, "seed": 1}, "lambdarank"
+    ).bag
     keys = np.random.default_rng(0).integers(0, 2**63, 20_000).astype(np.uint64)
     first, again, later = (bag.rows(keys, n) for n in (0, 1, 2))
     assert abs(first.mean() - 0.3) < 0.02
     assert (first == again).all()
     assert (first != later).any()
-    assert split_parameters({"subsample": 0.5}, "ndcg").bag.rows(keys, 0) is None
+    assert split_parameters({"subsample": 0.5}, "lambdarank").bag.rows(keys, 0) is None
 
 
 def test_a_worker_that_leaves_in_the_middle_of_a_tree_ends_the_training_of_all():
     class Gone(Exception):
         pass
 
-    def work(mesh: Mesh) -> str:
+    def work(mesh: Communicator) -> str:
         worker = worker_of(mesh, spec_of(), TrainState())
 
         def tell(number: int, value: float | None) -> None:
@@ -190,7 +205,7 @@ def test_a_worker_that_leaves_in_the_middle_of_a_tree_ends_the_training_of_all()
     assert told[1] == "for a test"
     assert any("worker 1 stopped: Gone: for a test" in text for text in (told[0], told[2]))
     # The thread's network was given back: a single process trains as ever.
-    assert train_on(1, spec_of())[0][0].rounds == 12
+    assert train_on(1, spec_of())[0][0].num_iterations == 12
 
 
 @pytest.mark.parametrize(
@@ -209,7 +224,7 @@ def test_a_worker_that_leaves_in_the_middle_of_a_tree_ends_the_training_of_all()
 )
 def test_settings_that_would_break_the_promise_are_refused(setting, message):
     with pytest.raises(UserError, match=message):
-        split_parameters(setting, "ndcg")
+        split_parameters(setting, "lambdarank")
 
 
 def test_feature_rows_of_another_length_are_refused():

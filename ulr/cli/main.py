@@ -1,6 +1,7 @@
 """The `ulr` command: `ulr STAGE --conf FILE --set section.key=value`.
 
-A stage is a module of `ulr.cli.commands` with EXAMPLE, `configure(parser)` and `run(args, settings)`,
+A stage is a module of `ulr.cli.commands` with EXAMPLE, `configure(parser)` and
+`run(args, settings)`,
 which says things for people (`ulr.cli.terminal`) and returns its Answer for scripts. It is imported
 only when asked for, so `ulr --help` needs no Spark. Options that every stage has are added here.
 """
@@ -17,12 +18,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-from ulr.version import __version__
 from ulr.cli.terminal import answer, complain, on_screen
 from ulr.config.load import load_settings
 from ulr.engine.quiet import noise_to_log
-from ulr.errors import DataRefused, UserError
-from ulr.redact import masked_text
+from ulr.errors import InvalidData, UserError
+from ulr.redact import redact_text
+from ulr.version import __version__
 
 STAGES = {
     "simulate": "write a click log with known truth, its features and the truth itself",
@@ -52,11 +53,11 @@ begin here, in an empty folder:
   ulr nightly --date 2026-01-03               # the third, and all the rest: a model is champion
   ulr score                                   # every document scored by it
 
-with a log of your own: --set sessions.path=FOLDER --set features.path=FOLDER
+with a log of your own: --set log.path=FOLDER --set features.path=FOLDER
 `ulr STAGE --help` tells more of a stage, with an example."""
 
 
-class Misspelt(UserError):
+class UsageError(UserError):
     """A command line that is not understood."""
 
 
@@ -65,7 +66,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """In one line, and where to read more."""
-        raise Misspelt(f"{message}; see `{self.prog} --help`")
+        raise UsageError(f"{message}; see `{self.prog} --help`")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.print_help()
             return 0
         return _stage(args.stage, rest)
-    except Misspelt as why:
+    except UsageError as why:
         with on_screen("ulr", quiet=False, json="--json" in words):
             return _told(str(why), why.exit_code)
     except KeyboardInterrupt as why:  # as a shell counts a signal's exit code
@@ -112,7 +113,7 @@ def _run(module: ModuleType, args: argparse.Namespace, log: Path | None) -> int:
         told, code = (str(known), known.exit_code) if known else (_unexpected(error, log), 1)
     else:
         return 0
-    return _told(masked_text(told), code, answered=answered)  # a scheduler keeps what we say
+    return _told(redact_text(told), code, answered=answered)  # a scheduler keeps what we say
 
 
 def _told(words: str, code: int, *, answered: bool = False) -> int:
@@ -126,7 +127,7 @@ def _told(words: str, code: int, *, answered: bool = False) -> int:
 def _unexpected(error: Exception, log: Path) -> str:
     """Nobody's mistake but ours: the stack trace goes to the log."""
     traceback.print_exception(error)
-    reason = import_module("ulr.engine.failures").reason_of(str(error))  # Spark's are long
+    reason = import_module("ulr.engine.failures").summarize(str(error))  # Spark's are long
     return f"unexpected {type(error).__name__}: {reason}; try `ulr doctor`, and see {log}"
 
 
@@ -140,7 +141,7 @@ def interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
 def user_error_of_a_task(error: Exception) -> UserError | None:
     """A user's mistake that only a Spark task could see comes back as text in Spark's own error."""
     for line in reversed(str(error).splitlines()):
-        for kind in (DataRefused, UserError):
+        for kind in (InvalidData, UserError):
             name, colon, message = line.partition(": ")
             if colon and name == f"{kind.__module__}.{kind.__name__}":
                 return kind(message)

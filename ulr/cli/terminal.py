@@ -1,6 +1,6 @@
 """What a person or a script at the terminal gets: results on stdout, all the rest on stderr.
 
-While a command runs the screen is its own: what others print goes to a log file (`ulr.engine.quiet`), so
+While a command runs the screen is its own: what others print goes to a log file (`engine.quiet`), so
 that `--json` leaves exactly one document on stdout.
 """
 

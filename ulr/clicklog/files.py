@@ -63,7 +63,7 @@ def find_log(path: str, date: dt.date) -> LogFiles:
                 f"the log {path!r} has no folder dt={date}; it has {days[0]} to {days[-1]}"
             )
     if not files:
-        raise UserError(f"no log files at {dated!r}; check sessions.path and --date")
+        raise UserError(f"no log files at {dated!r}; check log.path and --date")
     return LogFiles(date, storage, files, filtered)
 
 
@@ -82,9 +82,9 @@ def check_columns(found: Iterable[str], schema: pa.Schema, path: str) -> None:
     there = list(found)
     missing = [n for n in schema.names if n not in there and n not in OPTIONAL_COLUMNS]
     if missing:
-        other = "document set sessions.layout=impression"
+        other = "document set log.layout=impression"
         if "doc_id" in schema.names:
-            other = "page set sessions.layout=page"
+            other = "page set log.layout=page"
         raise UserError(
             f"{path} has no column {', '.join(missing)}; it has {', '.join(there) or 'none'}. "
             f"For one row per {other}"

@@ -19,7 +19,7 @@ from ulr.clicklog.files import LogFiles
 from ulr.clicklog.impressions import assemble_pages
 from ulr.clicklog.parquet import check_first_file, plan_tasks, read_ids, read_rows
 from ulr.clicklog.text import read_typed_rows
-from ulr.config.settings import Sessions
+from ulr.config.settings import Log
 from ulr.engine.session import spark_schema
 from ulr.warehouse.schema import impression_schema, page_schema, read_schema, reading
 
@@ -37,7 +37,7 @@ class PageSource:
     sessions_are_unique: bool
 
 
-def open_pages(spark: SparkSession, log: LogFiles, settings: Sessions) -> PageSource:
+def open_pages(spark: SparkSession, log: LogFiles, settings: Log) -> PageSource:
     """Choose how the log is read."""
     schema = page_schema if settings.layout == "page" else impression_schema
     if settings.format == "parquet":

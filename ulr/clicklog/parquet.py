@@ -133,7 +133,7 @@ def _open(stream: pa.NativeFile, path: str) -> pq.ParquetFile:
     except pa.ArrowInvalid as why:
         reason = str(why).split(". ", maxsplit=1)[0]
         raise UserError(
-            f"{path} is not a Parquet file: {reason}; remove it, or see sessions.format"
+            f"{path} is not a Parquet file: {reason}; remove it, or see log.format"
         ) from None
 
 

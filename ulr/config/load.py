@@ -6,7 +6,7 @@ Every error is one line that names the key, where it was given, and what would d
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -137,3 +137,14 @@ def _allowed_keys(path: list[str]) -> list[str]:
         inner = getattr(annotation, "__args__", (annotation,))[0]
         model = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else model
     return list(model.model_fields)
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested settings as `section.key`."""
+    found: dict[str, str] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            found |= flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = str(value)
+    return found

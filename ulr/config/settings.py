@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ulr.experiments.buckets import parse_bucket
 
-Share = Annotated[float, Field(ge=0, le=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -32,25 +32,25 @@ class Examination(Section):
     curve: Literal["power", "eye_tracking"]
     eta: Annotated[float, Field(ge=0)]
     width: Count
-    gamma: Share
-    go_on: Share
-    phi: Share
-    beta: Share
+    gamma: Fraction
+    continue_probability: Fraction
+    phi: Fraction
+    beta: Fraction
 
 
 class Clicks(Section):
     """What simulated users click among the documents they examine."""
 
-    positive: Share
-    negative: Share
-    trust: Share
+    positive: Fraction
+    negative: Fraction
+    trust: Fraction
 
 
 class Segment(Section):
     """A part of the traffic with its own examination curve."""
 
     name: str
-    share: Share
+    fraction: Fraction
     eta: Annotated[float, Field(ge=0)]
 
 
@@ -59,7 +59,7 @@ class Swap(Section):
 
     kind: Literal["single", "adjacent", "pair"] | None = None
     bucket: str | None = None
-    share: Share
+    fraction: Fraction
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Swap:
@@ -93,21 +93,21 @@ class Simulate(Section):
     features: Annotated[int, Field(ge=8)]
     positions: Count
     zipf: Annotated[float, Field(ge=0)]
-    hot_query_share: Share
-    ranker_queries: Share
+    hot_query_fraction: Fraction
+    ranker_queries: Fraction
     drift: Annotated[float, Field(ge=0)]
-    relevance_noise: Share
+    relevance_noise: Fraction
     examination: Examination
     clicks: Clicks
     segments: list[Segment]
     swaps: list[Swap]
 
     @model_validator(mode="after")
-    def _shares(self) -> Simulate:
-        if sum(s.share for s in self.swaps) > 1 + 1e-9:
-            raise ValueError("swaps: the shares add up to more than 1")
-        if self.segments and abs(sum(s.share for s in self.segments) - 1) > 1e-9:
-            raise ValueError("segments: the shares must add up to 1")
+    def _fractions(self) -> Simulate:
+        if sum(s.fraction for s in self.swaps) > 1 + 1e-9:
+            raise ValueError("swaps: the fractions add up to more than 1")
+        if self.segments and abs(sum(s.fraction for s in self.segments) - 1) > 1e-9:
+            raise ValueError("segments: the fractions must add up to 1")
         for swap in self.swaps:
             if swap.last_position > self.positions:
                 raise ValueError(
@@ -117,14 +117,14 @@ class Simulate(Section):
         return self
 
 
-class Sessions(Section):
+class Log(Section):
     """The click log that is read."""
 
     path: str
     format: Literal["parquet", "json", "csv"]
     layout: Literal["page", "impression"]
-    max_bad_share: Share
-    max_duplicates_held: Annotated[int, Field(ge=0)]
+    max_bad_fraction: Fraction
+    max_repeated_ids: Annotated[int, Field(ge=0)]
 
 
 class Groups(Section):
@@ -173,7 +173,7 @@ class Propensities(Section):
         "given",
     ]
     joint: Literal["all_swaps", "pair_swaps", "none"]
-    browsing: Literal["auto", "independent", "continuous", "row_skipping"]
+    browsing_model: Literal["auto", "independent", "continuous", "row_skipping"]
     row_width: Count
     window_days: Count
     max_position: Count
@@ -182,8 +182,8 @@ class Propensities(Section):
     monotone: bool
     segments: bool
     test_trust: bool
-    first_beta: Annotated[float, Field(ge=0, lt=1)]
-    alarm: Annotated[float, Field(gt=0, lt=1)]
+    beta_1: Annotated[float, Field(ge=0, lt=1)]
+    significance: Annotated[float, Field(gt=0, lt=1)]
     given: Given
     harvest: Harvest
     regression_em: RegressionEm
@@ -193,14 +193,16 @@ class PlanSwaps(Section):
     """The design of a swap experiment."""
 
     salt: str
-    share: Annotated[float, Field(gt=0, le=1)]
+    fraction: Annotated[float, Field(gt=0, le=1)]
     positions: Annotated[int, Field(ge=2)]
     theta_error: Annotated[float, Field(gt=0)]
     psi_error: Annotated[float, Field(gt=0)]
     pairs: bool
 
 
-Method = Literal["naive", "robust", "ips-all", "pns", "prs", "joint", "affine", "t+/t-", "labels"]
+Method = Literal[
+    "naive", "robust", "ips-all", "pns", "prs", "joint", "affine", "unbiased-lambdamart", "labels"
+]
 
 
 class Features(Section):
@@ -217,31 +219,31 @@ class Pairs(Section):
     grouping: Literal["ranking", "query"]
     session_weight: Literal["none", "idcg"]
     co_click_variance: Annotated[float, Field(ge=0)] | Literal["auto"]
-    propensity_floor: Share
+    propensity_floor: Fraction
     weight_cap: Annotated[float, Field(gt=0)]
-    gamma: Annotated[float, Field(gt=0)]
+    prs_clip: Annotated[float, Field(gt=0)]
     missing_features: Literal["drop", "error"]
-    test_share: Annotated[float, Field(ge=0, lt=1)]
+    test_fraction: Annotated[float, Field(ge=0, lt=1)]
     partitions: Count
 
 
 class Train(Section):
     """The ranking model."""
 
-    rounds: Count
-    metric: Literal["ndcg", "ranknet"]
-    repair: bool
-    validation_share: Annotated[float, Field(ge=0, lt=1)]
-    stop_on: Annotated[str, Field(pattern=r"^(pair_loss|ndcg_at_[1-9][0-9]*)$")]
-    patience: Annotated[int, Field(ge=0)]
-    p: Literal[0, 1, 2]
-    theta_given: bool
+    num_iterations: Count
+    objective: Literal["lambdarank", "ranknet"]
+    nonnegative_weights: bool
+    validation_fraction: Annotated[float, Field(ge=0, lt=1)]
+    early_stopping_metric: Annotated[str, Field(pattern=r"^(pair_loss|ndcg_at_[1-9][0-9]*)$")]
+    early_stopping_round: Annotated[int, Field(ge=0)]
+    bias_regularization: Literal[0, 1, 2]
+    fixed_click_bias: bool
     position_bins: Count
     num_workers: Count
     checkpoint_every: Count
-    peer_timeout: Annotated[float, Field(gt=0)]
+    worker_timeout: Annotated[float, Field(gt=0)]
     max_retries: Annotated[int, Field(ge=0)]
-    at_once: Annotated[int, Field(ge=0)]
+    max_concurrent_runs: Annotated[int, Field(ge=0)]
 
 
 class Nightly(Section):
@@ -254,7 +256,7 @@ class Compare(Section):
     """Several methods trained on one log."""
 
     methods: list[Method]
-    test_share: Annotated[float, Field(gt=0, lt=1)]
+    test_fraction: Annotated[float, Field(gt=0, lt=1)]
 
 
 class Evaluate(Section):
@@ -272,7 +274,7 @@ class Mlflow(Section):
     """The model registry."""
 
     tracking_uri: str | None
-    folder: str
+    local_path: str
     experiment: str
     registered_model: str
     retries: Annotated[int, Field(ge=0, le=10)]
@@ -300,7 +302,7 @@ class Settings(Section):
     warehouse: Warehouse
     spark: dict[str, str | int | float | bool]
     simulate: Simulate
-    sessions: Sessions
+    log: Log
     groups: Groups
     propensities: Propensities
     plan_swaps: PlanSwaps

@@ -77,3 +77,8 @@ def list_column(lengths: np.ndarray, values: np.ndarray | pa.Array) -> pa.ListAr
     offsets = np.zeros(lengths.size + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     return pa.ListArray.from_arrays(offsets, values)
+
+
+def hash_column(column: pa.ChunkedArray | pa.Array, seeds: np.ndarray | None = None) -> np.ndarray:
+    """`hashes`, also of a column without rows, which may have no buffers."""
+    return hashes(column, seeds) if len(column) else np.zeros(0, np.uint64)

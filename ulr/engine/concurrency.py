@@ -10,7 +10,9 @@ T = TypeVar("T")
 _AGAIN_S = 1.0
 
 
-def run_at_once(jobs: Sequence[Callable[[], T]], limit: int, cancel: Callable[[], None]) -> list[T]:
+def run_concurrently(
+    jobs: Sequence[Callable[[], T]], limit: int, cancel: Callable[[], None]
+) -> list[T]:
     """The jobs' results in their order, at most `limit` of them running at a time.
 
     One that fails does not stop the others: what they finish need not be done again. Then the

@@ -13,13 +13,13 @@ from ulr.errors import UserError
 
 SPARK_FAILED = (PySparkException, Py4JJavaError)
 # Raised by the task itself, or by another that was told of it.
-_OURS = re.compile(r"(?:^ulr\.errors\.|stopped: )(?:UserError|DataRefused): (.+)$", re.MULTILINE)
+_OURS = re.compile(r"(?:^ulr\.errors\.|stopped: )(?:UserError|InvalidData): (.+)$", re.MULTILINE)
 _RAISED = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Lost|Exception|Gone)\b.*)$", re.M)
 CANCELLED = "training was cancelled; run again to go on from its last checkpoint"
 
 
 @contextlib.contextmanager
-def refusals_told() -> Iterator[None]:
+def reraise_user_errors() -> Iterator[None]:
     """What a task refused reaches the user as if the driver had said it."""
     try:
         yield
@@ -40,7 +40,7 @@ def was_cancelled(text: str) -> bool:
     return "[SPARK_JOB_CANCELLED]" in text
 
 
-def reason_of(text: str) -> str:
+def summarize(text: str) -> str:
     """The last Python error in Spark's report; else its first line that says something."""
     raised = [m.group(1).strip() for m in _RAISED.finditer(text) if "PythonException" not in m[0]]
     if raised:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-PARCEL = "part int, kind string, content binary"
+BLOCK = "part int, kind string, content binary"
 _parcel_schema = pa.schema(
     [pa.field("part", pa.int32()), pa.field("kind", pa.string()), pa.field("content", pa.binary())]
 )
@@ -38,7 +38,7 @@ def pack_bytes(part: int, kind: str, content: bytes | pa.Buffer) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(arrays, schema=_parcel_schema)
 
 
-def pack_by_part(kind: str, table: pa.Table, part: np.ndarray) -> Iterator[pa.RecordBatch]:
+def partition_blocks(kind: str, table: pa.Table, part: np.ndarray) -> Iterator[pa.RecordBatch]:
     """A table's rows as parcels for the reducers that `part` (int64, one per row) names."""
     if np.any(part[1:] < part[:-1]):
         order = np.argsort(part, kind="stable")

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ulr.errors import UserError
-from ulr.evaluation.shown import Seen
+from ulr.evaluation.shown import ShownDocuments
 from ulr.evaluation.totals import Column
-from ulr.pairs.weights import Propensities
+from ulr.propensity.examination import Examination
 
 LOWER_IS_BETTER = ("arp", "pair_loss")
 
@@ -29,7 +29,11 @@ def is_lower_better(name: str) -> bool:
 
 
 def relevance(
-    seen: Seen, pooled: Propensities, by_segment: Mapping[str, Propensities], *, affine: bool
+    seen: ShownDocuments,
+    pooled: Examination,
+    by_segment: Mapping[str, Examination],
+    *,
+    affine: bool,
 ) -> np.ndarray:
     """rhat of every shown document: relevant sessions that its clicks stand for.
 
@@ -43,7 +47,7 @@ def relevance(
     return (seen.clicks - seen.sessions[seen.group] * beta[at]) / alpha[at]
 
 
-def _curve(given: Propensities, affine: bool) -> tuple[np.ndarray, np.ndarray]:
+def _curve(given: Examination, affine: bool) -> tuple[np.ndarray, np.ndarray]:
     if not affine:
         return given.theta, np.zeros(given.theta.size)
     if given.alpha is None or given.beta is None:
@@ -55,7 +59,7 @@ def _curve(given: Propensities, affine: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def click_columns(
-    seen: Seen, rhat: np.ndarray, ranks: np.ndarray, cuts: Sequence[int]
+    seen: ShownDocuments, rhat: np.ndarray, ranks: np.ndarray, cuts: Sequence[int]
 ) -> list[Column]:
     """IPS and SNIPS of DCG, ARP (the rank itself) and precision@k of a ranking."""
     values = {"dcg": 1 / np.log2(ranks + 1.0), "arp": ranks.astype(float)}
@@ -70,7 +74,7 @@ def click_columns(
     return columns
 
 
-def moved_columns(seen: Seen, ranks: np.ndarray) -> list[Column]:
+def moved_columns(seen: ShownDocuments, ranks: np.ndarray) -> list[Column]:
     """Average rank of the documents first shown at each position (Hu 2019, figure 1)."""
     weight = seen.sessions[seen.group].astype(float)
     columns = []

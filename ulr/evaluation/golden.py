@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ulr.engine.columns import hash_column
 from ulr.errors import UserError
-from ulr.evaluation.shown import Seen
+from ulr.evaluation.shown import ShownDocuments
 from ulr.evaluation.totals import Column
-from ulr.features.join import hash_column
 from ulr.kernels.merge import group_keys
 from ulr.kernels.ranking_metrics import metric_names, ranking_metrics
 
@@ -35,7 +35,7 @@ class Judged:
     max_label: int
 
 
-def judge(seen: Seen, features: pa.Table, max_label: int) -> Judged:
+def judge(seen: ShownDocuments, features: pa.Table, max_label: int) -> Judged:
     """The first row of every (query, document) that has a label, by query."""
     query_hash, doc_hash = (hash_column(features[n]) for n in ("query_id", "doc_id"))
     first = group_keys(query_hash, doc_hash)[1]
@@ -64,7 +64,7 @@ def _check_labels(features: pa.Table, rows: np.ndarray, label: np.ndarray, max_l
         )
 
 
-def golden_columns(seen: Seen, judged: Judged, scores: np.ndarray | None) -> list[Column]:
+def golden_columns(seen: ShownDocuments, judged: Judged, scores: np.ndarray | None) -> list[Column]:
     """One column per metric. scores: per features row; None: the ranking that was shown."""
     if judged.row.size == 0:
         return []
@@ -82,7 +82,7 @@ def _model_metrics(judged: Judged, scores: np.ndarray) -> np.ndarray:
     )
 
 
-def _shown_metrics(seen: Seen, judged: Judged) -> np.ndarray:
+def _shown_metrics(seen: ShownDocuments, judged: Judged) -> np.ndarray:
     """Every shown list completed with the query's other documents; the mean over sessions."""
     sizes = np.diff(judged.offsets)[seen.shown.query]
     offsets = np.concatenate([[0], np.cumsum(sizes)])

@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from ulr.evaluation.counterfactual import click_columns, moved_columns, relevance
 from ulr.evaluation.golden import Judged, golden_columns, judge
-from ulr.evaluation.pairwise import pair_loss_column, weigh_seen
-from ulr.evaluation.shown import Seen, see
+from ulr.evaluation.pairwise import pair_loss_column, weigh_shown
+from ulr.evaluation.shown import ShownDocuments, see
 from ulr.evaluation.totals import Column, Totals, minus, total
 from ulr.features.join import feature_matrix
 from ulr.groups.histograms import cut_lists
-from ulr.pairs.table import make_recipe
+from ulr.pairs.table import make_pair_config
 from ulr.pairs.weighting import WeightedPairs
-from ulr.pairs.weights import Propensities
+from ulr.propensity.examination import Examination
 
 LOGGING = "logging"  # the ranking that was shown
 Scorer = Callable[[np.ndarray], np.ndarray]
@@ -28,8 +28,8 @@ Scorer = Callable[[np.ndarray], np.ndarray]
 class EvaluationPlan:
     """How to judge. against: whom each model is compared with, besides the logging ranking."""
 
-    pooled: Propensities
-    by_segment: Mapping[str, Propensities] = field(default_factory=dict)
+    pooled: Examination
+    by_segment: Mapping[str, Examination] = field(default_factory=dict)
     cuts: Sequence[int] = (1, 3, 5)
     max_label: int = 4
     sigmoid: float = 1.0
@@ -38,7 +38,7 @@ class EvaluationPlan:
     against: Sequence[tuple[str, str]] = ()
 
 
-def evaluate_part(
+def evaluate_partition(
     groups: pa.Table, features: pa.Table, scorers: Mapping[str, Scorer], plan: EvaluationPlan
 ) -> Totals:
     """Totals of all traffic and of every segment, for queries that are here as a whole."""
@@ -61,7 +61,7 @@ def evaluate_part(
 class _Ground:
     """What does not depend on the model."""
 
-    seen: Seen
+    seen: ShownDocuments
     rhat: np.ndarray
     pairs: WeightedPairs
     judged: Judged
@@ -75,11 +75,11 @@ def _judge_groups(
     segment: str | None,
 ) -> Totals:
     seen = see(groups, features)
-    recipe = make_recipe("joint", plan.pooled, plan.by_segment, co_click_variance=np.inf)
+    pair_config = make_pair_config("joint", plan.pooled, plan.by_segment, co_click_variance=np.inf)
     ground = _Ground(
         seen,
         relevance(seen, plan.pooled, plan.by_segment, affine=plan.affine),
-        weigh_seen(seen, recipe),
+        weigh_shown(seen, pair_config),
         judge(seen, features, plan.max_label),
     )
     columns = {name: _columns(ground, own, plan) for name, own in scores.items()}

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from ulr.evaluation.shown import Seen
+from ulr.evaluation.shown import ShownDocuments
 from ulr.evaluation.totals import Column
-from ulr.pairs.table import PairRecipe
+from ulr.pairs.table import PairConfig
 from ulr.pairs.weighting import WeightedPairs, weigh_histograms
 
 
-def weigh_seen(seen: Seen, recipe: PairRecipe) -> WeightedPairs:
+def weigh_shown(seen: ShownDocuments, pair_config: PairConfig) -> WeightedPairs:
     """Every pair of every list that a click tells of, with both its weights."""
     names = seen.shown.segment.to_pylist()
-    table_of = np.array([recipe.segments.get(s, 0) for s in names], np.int64)
-    return weigh_histograms(seen.shown.histograms, table_of, recipe.tables, recipe.raw)[0]
+    table_of = np.array([pair_config.segments.get(s, 0) for s in names], np.int64)
+    return weigh_histograms(seen.shown.histograms, table_of, pair_config.tables, pair_config.raw)[0]
 
 
 def pair_loss_column(
-    seen: Seen, pairs: WeightedPairs, scores: np.ndarray, *, sigmoid: float
+    seen: ShownDocuments, pairs: WeightedPairs, scores: np.ndarray, *, sigmoid: float
 ) -> Column:
     """Loss per pair. scores: per shown document; a document without one takes no part."""
     count = np.diff(pairs.offsets)

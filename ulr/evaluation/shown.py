@@ -12,7 +12,7 @@ from ulr.kernels.patterns import count_positions
 
 
 @dataclass(frozen=True)
-class Seen:
+class ShownDocuments:
     """Groups with their documents one after the other.
 
     group, query, position (from 1), clicks: int64 per shown document. sessions: int64 per group.
@@ -62,7 +62,7 @@ class Seen:
         return ranks
 
 
-def see(groups: pa.Table, features: pa.Table) -> Seen:
+def see(groups: pa.Table, features: pa.Table) -> ShownDocuments:
     """The groups of whole queries, matched with their features."""
     shown = shown_groups(groups)
     histograms = shown.histograms
@@ -72,7 +72,7 @@ def see(groups: pa.Table, features: pa.Table) -> Seen:
         histograms.counts,
     )  # fmt: skip
     group = np.repeat(np.arange(sizes.size), sizes)
-    return Seen(
+    return ShownDocuments(
         shown=shown,
         rows=feature_rows(shown, features),
         group=group,

@@ -15,19 +15,18 @@ from pyspark.sql import SparkSession
 
 from ulr.config.settings import Evaluate
 from ulr.errors import UserError
-from ulr.evaluation.metrics import EvaluationPlan, evaluate_part
+from ulr.evaluation.metrics import EvaluationPlan, evaluate_partition
 from ulr.evaluation.totals import Totals, metrics_table, read_totals
-from ulr.features.copartition import Sources, gather, receive
+from ulr.features.copartition import JoinInputs, gather, receive
 from ulr.features.files import find_features
-from ulr.models.booster import load_scorer
-from ulr.models.stage import check_order
-from ulr.pairs.stage import partition_name
-from ulr.pairs.weights import Propensities
-from ulr.warehouse.storage import Storage, fingerprint
-from ulr.warehouse.tables import Outcome, Warehouse, identity_of
+from ulr.models.booster import check_order, load_scorer
+from ulr.propensity.examination import Examination
+from ulr.warehouse.stage import fingerprint, fingerprint_of
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Outcome, Warehouse, partition_name
 
-NOBODY_LEFT_OUT = (
-    "evaluate.holdout=query with pairs.test_share=0: no query was left out; set pairs.test_share "
+NO_HOLDOUT = (
+    "evaluate.holdout=query with pairs.test_fraction=0: no query was left out; set pairs.test_fraction "
     "and train again, or use evaluate.holdout=time"
 )
 TOTALS = "_totals.json"  # the totals themselves; a name that readers of the table pass over
@@ -46,9 +45,9 @@ def build_evaluation(
     dates: Sequence[dt.date],
     models: Mapping[str, str],
     *,
-    propensities: tuple[Propensities, dict[str, Propensities]],
+    propensities: tuple[Examination, dict[str, Examination]],
     features: str,
-    test_share: float,
+    test_fraction: float,
     evaluate: Evaluate,
     sigmoid: float = 1.0,
     partition: str = "",
@@ -56,15 +55,15 @@ def build_evaluation(
 ) -> EvaluationOutcome:
     """Publish `metrics` of the models (name to LightGBM text; each against those after it)."""
     by_query = evaluate.holdout == "query"
-    if by_query and test_share == 0:
-        raise UserError(NOBODY_LEFT_OUT)
+    if by_query and test_fraction == 0:
+        raise UserError(NO_HOLDOUT)
     days = [f"dt={date}" for date in dates]
     files = [f for day in days for f in warehouse.files("groups", day)]
     found = find_features(features)
     check_order(features, found[0].path, models)
     plan = _plan(models, propensities, evaluate, sigmoid)
     settings = evaluate.model_dump() | {
-        "test_share": test_share if by_query else 0.0,
+        "test_fraction": test_fraction if by_query else 0.0,
         "sigmoid": sigmoid,
     }
     inputs = {
@@ -73,15 +72,15 @@ def build_evaluation(
         "models": {name: fingerprint(text) for name, text in models.items()},
         "propensities": fingerprint(_plain(plan)),
     }
-    identity = identity_of(inputs=inputs, settings=settings)
+    identity = fingerprint_of(inputs=inputs, settings=settings)
     where = f"stage=evaluate-{partition or next(iter(models))}"
     published = warehouse.current("metrics", where)
     if published and published.fingerprint == identity and not force:
         kept = warehouse.storage.read_json("metrics", where, published.folder, TOTALS)
         return EvaluationOutcome(published, True, read_totals(kept["totals"]))
     part = "test" if by_query else "all"
-    sources = Sources(
-        warehouse.storage.url, files, features, [f.path for f in found], test_share, part
+    sources = JoinInputs(
+        warehouse.storage.url, files, features, [f.path for f in found], test_fraction, part
     )
     totals = evaluate_models(start_spark(), sources, models, plan, evaluate.partitions)
     if not totals.sums:
@@ -98,7 +97,7 @@ def build_evaluation(
 
 def evaluate_models(
     spark: SparkSession,
-    sources: Sources,
+    sources: JoinInputs,
     models: Mapping[str, str],
     plan: EvaluationPlan,
     partitions: int,
@@ -115,13 +114,13 @@ def _judge_part(
     number, groups, features = receive(batches)
     if number is not None:
         scorers = {name: load_scorer(text, name) for name, text in models.items()}
-        found = evaluate_part(groups, features, scorers, plan)
+        found = evaluate_partition(groups, features, scorers, plan)
         yield pa.RecordBatch.from_pydict({"totals": [found.to_json()]})
 
 
 def _plan(
     models: Mapping[str, str],
-    propensities: tuple[Propensities, dict[str, Propensities]],
+    propensities: tuple[Examination, dict[str, Examination]],
     evaluate: Evaluate,
     sigmoid: float,
 ) -> EvaluationPlan:

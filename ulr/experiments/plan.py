@@ -19,12 +19,12 @@ from ulr.experiments.buckets import parse_bucket, permutation
 
 @dataclass(frozen=True)
 class PlannedBucket:
-    """A bucket of the plan. share: of all traffic. cost: clicks lost per swapped page."""
+    """A bucket of the plan. fraction: of all traffic. cost: clicks lost per swapped page."""
 
     bucket: str
     measures: str
     pages: float
-    share: float
+    fraction: float
     days: float
     clicks_lost_a_day: float
 
@@ -34,7 +34,7 @@ def design(
     theta: np.ndarray,
     *,
     pages_a_day: float,
-    share: float,
+    fraction: float,
     theta_error: float,
     psi_error: float,
     pairs: Sequence[tuple[int, int]] = (),
@@ -61,8 +61,8 @@ def design(
         needed.append(_pages(deep, top, ratio, deep * top) / psi_error**2)
         lost.append(_lost(rate, theta, _moves(names[-1], rate.size)))
     pages = np.array(needed)
-    shares = share * pages / pages.sum()
-    days = pages.sum() / (pages_a_day * share)
+    shares = fraction * pages / pages.sum()
+    days = pages.sum() / (pages_a_day * fraction)
     return [
         PlannedBucket(*row[:3], row[3], float(days), float(row[4] * row[3] / 2 * pages_a_day))
         for row in zip(names, measures, pages.tolist(), shares.tolist(), lost, strict=True)

@@ -40,12 +40,12 @@ NONE = Assignment(None, None)
 def load_plan(text: str) -> Plan:
     """Read the JSON that `ulr plan-swaps` writes; ValueError if it could not be served."""
     content = json.loads(text)
-    buckets = tuple((b["bucket"], float(b["share"])) for b in content["buckets"])
-    for name, share in buckets:
+    buckets = tuple((b["bucket"], float(b["fraction"])) for b in content["buckets"])
+    for name, fraction in buckets:
         parse_bucket(name)
-        if share < 0:
-            raise ValueError(f"bucket {name}: share {share} is below 0")
-    total = sum(share for _, share in buckets)
+        if fraction < 0:
+            raise ValueError(f"bucket {name}: fraction {fraction} is below 0")
+    total = sum(fraction for _, fraction in buckets)
     if total > 1 + 1e-9:
         raise ValueError(f"the shares of the buckets add up to {total}, more than 1")
     return Plan(str(content["salt"]), buckets)
@@ -58,12 +58,12 @@ def assign(request_id: str, plan: Plan, length: int) -> Assignment:
     would make the buckets' traffic differ.
     """
     draw = _uniform(plan.salt, "bucket", request_id)
-    for name, share in plan.buckets:
-        if draw < share:
+    for name, fraction in plan.buckets:
+        if draw < fraction:
             if parse_bucket(name).last_position > length:
                 return NONE
             return Assignment(name, _uniform(plan.salt, "arm", name, request_id) < 0.5)
-        draw -= share
+        draw -= fraction
     return NONE
 
 

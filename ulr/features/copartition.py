@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ulr.engine.shuffle import PARCEL, open_table, pack_by_part, unpack
+from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
 from ulr.features.files import feature_names, read_features
-from ulr.features.split import Part, in_part
+from ulr.features.split import Part, in_split
 from ulr.groups.histograms import partition_of
 from ulr.warehouse.schema import features_schema, groups_schema
 from ulr.warehouse.storage import open_filesystem
@@ -23,24 +23,24 @@ Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
-class Sources:
+class JoinInputs:
     """Files of groups and features, and which of their queries are wanted."""
 
     groups_url: str
     groups_files: Sequence[str]
     features_url: str
     features_files: Sequence[str]
-    test_share: float = 0.0
+    test_fraction: float = 0.0
     part: Part = "all"
 
 
-def gather(spark: SparkSession, sources: Sources, partitions: int) -> DataFrame:
+def gather(spark: SparkSession, sources: JoinInputs, partitions: int) -> DataFrame:
     """Parcels of groups and features, those of a query in one partition; one shuffle."""
     files = [("groups", f) for f in sources.groups_files]
     files += [("features", f) for f in sources.features_files]
     names = [n for f in sources.features_files[:1] for n in feature_names(sources.features_url, f)]
     read = partial(_read, sources=sources, files=files, names=names, partitions=partitions)
-    parcels = spark.range(0, len(files), 1, len(files)).mapInArrow(read, PARCEL)
+    parcels = spark.range(0, len(files), 1, len(files)).mapInArrow(read, BLOCK)
     return parcels.repartitionById(partitions, F.col("part"))
 
 
@@ -63,7 +63,7 @@ def receive(batches: Batches) -> tuple[int | None, pa.Table, pa.Table]:
 def _read(
     batches: Batches,
     *,
-    sources: Sources,
+    sources: JoinInputs,
     files: list[tuple[str, str]],
     names: list[str],
     partitions: int,
@@ -74,16 +74,16 @@ def _read(
             tables = _tables(kind, path, sources, names)
             for table in map(partial(_wanted, sources=sources), tables):
                 if table.num_rows:
-                    yield from pack_by_part(kind, table, partition_of(table, partitions))
+                    yield from partition_blocks(kind, table, partition_of(table, partitions))
 
 
-def _wanted(table: pa.Table, sources: Sources) -> pa.Table:
-    chosen = in_part(table["query_id"], sources.test_share, sources.part)
+def _wanted(table: pa.Table, sources: JoinInputs) -> pa.Table:
+    chosen = in_split(table["query_id"], sources.test_fraction, sources.part)
     return table if chosen.all() else table.filter(pa.array(chosen))
 
 
 def _tables(
-    kind: str, path: str, sources: Sources, names: Sequence[str] = ()
+    kind: str, path: str, sources: JoinInputs, names: Sequence[str] = ()
 ) -> Iterator[pa.Table]:
     if kind == "features":
         yield from read_features(sources.features_url, path, names)

@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from ulr.engine.columns import list_column, without_views
-from ulr.errors import DataRefused, UserError
+from ulr.errors import InvalidData, UserError
 from ulr.features.letor import read_letor
 from ulr.warehouse.schema import features_schema
 from ulr.warehouse.storage import Storage, StoredFile, open_filesystem
@@ -115,11 +115,11 @@ def _typed(batch: pa.RecordBatch, path: str) -> pa.Table:
             typed = pc.cast(without_views(given), field.type, safe=name != "features")
         except pa.ArrowException as why:
             reason = str(why).split("\n", maxsplit=1)[0]
-            raise DataRefused(
+            raise InvalidData(
                 f"{path}: {name} is {given.type} where {field.type} is expected: {reason}"
             ) from None
         if typed.null_count and not field.nullable:
-            raise DataRefused(
+            raise InvalidData(
                 f"{path}: {name} is null in {typed.null_count:,} of {len(typed):,} rows; "
                 "every row of features needs one"
             )

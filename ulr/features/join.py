@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ulr.engine.columns import hashes, lists, whole
-from ulr.errors import DataRefused
+from ulr.engine.columns import hash_column, lists, whole
+from ulr.errors import InvalidData
+from ulr.kernels.layout import Histograms
 from ulr.kernels.merge import group_keys, merge_patterns
-from ulr.pairs.weighting import Histograms
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def feature_width(features: pa.Table, rows: np.ndarray) -> int:
     width = int(lengths[rows[0]])
     if (lengths[rows] != width).any():
         odd = int(rows[np.flatnonzero(lengths[rows] != width)[0]])
-        raise DataRefused(
+        raise InvalidData(
             f"features of query {features['query_id'][odd]}, document {features['doc_id'][odd]}: "
             f"{lengths[odd]} values where another row has {width}; one length for all"
         )
@@ -137,11 +137,6 @@ def take_features(features: pa.Table, rows: np.ndarray, width: int) -> np.ndarra
 
 def _floats(values: pa.Array) -> np.ndarray:
     return values.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
-
-
-def hash_column(column: pa.ChunkedArray | pa.Array, seeds: np.ndarray | None = None) -> np.ndarray:
-    """`hashes`, also of a column without rows, which may have no buffers."""
-    return hashes(column, seeds) if len(column) else np.zeros(0, np.uint64)
 
 
 def list_column(column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, pa.Array]:

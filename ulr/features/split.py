@@ -12,7 +12,7 @@ from ulr.engine.columns import hashes
 Part = Literal["all", "train", "test"]
 
 
-def queries_aside(
+def sample_queries(
     query_ids: pa.ChunkedArray | pa.Array, share: float, purpose: str
 ) -> np.ndarray:  # fmt: skip
     """A share of the queries by the hash of their name; another purpose, another choice."""
@@ -22,12 +22,12 @@ def queries_aside(
     return hashes(query_ids, seed) < np.uint64(min(share, 1 - 2**-53) * 2**64)
 
 
-def in_part(query_ids: pa.ChunkedArray | pa.Array, share: float, part: Part) -> np.ndarray:
+def in_split(query_ids: pa.ChunkedArray | pa.Array, share: float, part: Part) -> np.ndarray:
     """True for rows of the queries in the part; `test` takes a share of the hash's range.
 
     A larger share keeps every query that a smaller one took.
     """
     if part == "all" or len(query_ids) == 0:
         return np.ones(len(query_ids), bool)
-    test = queries_aside(query_ids, share, "test")
+    test = sample_queries(query_ids, share, "test")
     return test if part == "test" else ~test

@@ -19,11 +19,11 @@ from ulr.clicklog.contract import CheckedPages, check_pages
 from ulr.clicklog.pages import PageSource
 from ulr.engine.columns import hashes
 from ulr.engine.session import spark_schema
-from ulr.engine.shuffle import PARCEL, pack_bytes, unpack
+from ulr.engine.shuffle import BLOCK, pack_bytes, unpack
 from ulr.warehouse.schema import page_schema, plain_read_schema
 
 
-class Suspects:
+class RepeatedIds:
     """Sessions whose pages must be compared: some hashes (sorted uint64), or all of them."""
 
     def __init__(self, hashes: np.ndarray | None) -> None:
@@ -45,20 +45,20 @@ class Suspects:
         return self.hashes[np.minimum(at, self.hashes.size - 1)] == found
 
 
-def find_suspects(source: PageSource, partitions: int, limit: int) -> Suspects:
+def find_repeated_ids(source: PageSource, partitions: int, limit: int) -> RepeatedIds:
     """One pass over the ids. Past `limit` repeated ids the answer is 'all'."""
     if source.sessions_are_unique:
-        return Suspects(np.zeros(0, np.uint64))
+        return RepeatedIds(np.zeros(0, np.uint64))
     send = partial(_send_hashes, read=source.read_ids, partitions=partitions)
-    parcels = source.frame.mapInArrow(send, PARCEL)
+    parcels = source.frame.mapInArrow(send, BLOCK)
     parcels = parcels.repartitionById(partitions, F.col("part"))
     most = held_by_one(limit, partitions)
     keep = partial(_keep_repeated, limit=most)
     rows = parcels.mapInArrow(keep, "repeated binary").collect()
     found = [np.frombuffer(row.repeated, np.uint64) for row in rows]
     if any(f.size > most for f in found) or sum(f.size for f in found) > limit:
-        return Suspects(None)
-    return Suspects(np.sort(np.concatenate([np.zeros(0, np.uint64), *found])))
+        return RepeatedIds(None)
+    return RepeatedIds(np.sort(np.concatenate([np.zeros(0, np.uint64), *found])))
 
 
 def held_by_one(limit: int, partitions: int) -> int:
@@ -83,7 +83,7 @@ def _keep_repeated(batches: Iterator[pa.RecordBatch], *, limit: int) -> Iterator
     yield pa.RecordBatch.from_pydict({"repeated": [repeated.tobytes()]})
 
 
-def first_pages(source: PageSource, suspects: Suspects) -> DataFrame:
+def first_pages(source: PageSource, suspects: RepeatedIds) -> DataFrame:
     """The suspects' valid pages, one per session: the earliest, ties broken by content."""
     take = partial(_take_suspects, read=source.read, suspects=suspects)
     pages = source.frame.mapInArrow(take, spark_schema(plain_read_schema))
@@ -92,15 +92,15 @@ def first_pages(source: PageSource, suspects: Suspects) -> DataFrame:
     return pages.withColumn("turn", F.row_number().over(order)).where("turn = 1").drop("turn")
 
 
-def _take_suspects(batches: Iterator[pa.RecordBatch], *, read, suspects: Suspects):  # noqa: ANN001, ANN202
+def _take_suspects(batches: Iterator[pa.RecordBatch], *, read, suspects: RepeatedIds):  # noqa: ANN001, ANN202
     for batch in read(batches):
         pages = check_pages(batch)
-        rows = suspect_rows(pages, suspects)
+        rows = rows_with_repeated_ids(pages, suspects)
         if rows.size:
             yield batch.take(pa.array(rows)).cast(plain_read_schema)
 
 
-def suspect_rows(pages: CheckedPages, suspects: Suspects) -> np.ndarray:
+def rows_with_repeated_ids(pages: CheckedPages, suspects: RepeatedIds) -> np.ndarray:
     """Indices of a batch's good pages that are suspect."""
     suspect = suspects.among(pages.batch["session_id"])
     return pages.good[suspect[pages.good]]

@@ -21,8 +21,13 @@ from pyspark.sql import functions as F
 from ulr.clicklog.contract import CheckedPages, check_pages
 from ulr.clicklog.pages import PageSource, as_read
 from ulr.engine.columns import hashes, lists
-from ulr.engine.shuffle import PARCEL, open_table, pack_by_part, pack_bytes, unpack
-from ulr.groups.deduplicate import Suspects, find_suspects, first_pages, suspect_rows
+from ulr.engine.shuffle import BLOCK, open_table, pack_bytes, partition_blocks, unpack
+from ulr.groups.deduplicate import (
+    RepeatedIds,
+    find_repeated_ids,
+    first_pages,
+    rows_with_repeated_ids,
+)
 from ulr.groups.histograms import canonical, fold_pages, merge, partition_of, transit_schema
 from ulr.kernels.hashing import hash_lists
 from ulr.warehouse.schema import page_schema, plain_read_schema, quarantine_schema
@@ -41,16 +46,16 @@ def write_groups(
     quarantine_url: str,
     partitions: int,
     max_position: int,
-    max_duplicates_held: int,
+    max_repeated_ids: int,
 ) -> Counter[str]:
     """Write a date's groups and quarantine files under the two URLs; return what was counted."""
-    suspects = find_suspects(source, partitions, max_duplicates_held)
+    suspects = find_repeated_ids(source, partitions, max_repeated_ids)
     options = {"partitions": partitions, "max_position": max_position}
     everyone = partial(_fold_source, read=source.read, suspects=suspects, **options)
-    parcels = source.frame.mapInArrow(everyone, PARCEL)
+    parcels = source.frame.mapInArrow(everyone, BLOCK)
     if not suspects.none:
         compared = first_pages(source, suspects)
-        parcels = parcels.union(compared.mapInArrow(partial(_fold_compared, **options), PARCEL))
+        parcels = parcels.union(compared.mapInArrow(partial(_fold_compared, **options), BLOCK))
     finish = partial(_write_part, groups_url=groups_url, quarantine_url=quarantine_url)
     placed = parcels.repartitionById(partitions, F.col("part"))
     return _total(placed.mapInArrow(finish, "counts string"))
@@ -65,7 +70,7 @@ def _total(rows: DataFrame) -> Counter[str]:
 
 
 def _fold_source(
-    batches: Batches, *, read: Reader, suspects: Suspects, partitions: int, max_position: int
+    batches: Batches, *, read: Reader, suspects: RepeatedIds, partitions: int, max_position: int
 ) -> Batches:
     """All pages of the task's part of the log, the suspects held back for comparison."""
     counts: Counter[str] = Counter()
@@ -73,7 +78,7 @@ def _fold_source(
     bad: list[pa.Table] = []
     for batch in read(batches):
         pages = check_pages(batch)
-        held = suspect_rows(pages, suspects)
+        held = rows_with_repeated_ids(pages, suspects)
         rows = pages.good if held.size == 0 else np.setdiff1d(pages.good, held, True)
         counts["read"] += batch.num_rows
         counts["held"] += held.size
@@ -119,7 +124,7 @@ class _Folder:
         merged = merge(self.pending, self.partitions)
         self.pending, self.rows = [], 0
         if merged.num_rows:
-            yield from pack_by_part("groups", merged, partition_of(merged, self.partitions))
+            yield from partition_blocks("groups", merged, partition_of(merged, self.partitions))
 
 
 def _count_folded(
@@ -144,7 +149,7 @@ def _send(counts: Counter[str], bad: pa.Table | None, partitions: int) -> Batche
     yield pack_bytes(0, "counts", json.dumps(counts).encode())
     if bad is not None and bad.num_rows:
         part = (hashes(bad["source"]) % np.uint64(partitions)).astype(np.int64)
-        yield from pack_by_part("quarantine", bad, part)
+        yield from partition_blocks("quarantine", bad, part)
 
 
 def _write_part(batches: Batches, *, groups_url: str, quarantine_url: str) -> Batches:

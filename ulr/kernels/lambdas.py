@@ -19,10 +19,10 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 
 from ulr.errors import UserError
-from ulr.kernels.layout import PairArrays
+from ulr.kernels.layout import PairLists
 from ulr.kernels.order import ranks_of
 
-METRICS = ("ndcg", "ranknet")
+OBJECTIVES = ("lambdarank", "ranknet")
 SPREAD = 600.0  # exp(-SPREAD) is still a normal float64, with room for a product of two
 LIMIT = 700.0  # exp(LIMIT) is finite
 NORM_FLOOR = 0.01  # LightGBM's, in |score difference| of lambdarank_norm
@@ -182,22 +182,22 @@ def _all_groups(
 
 def lambda_gradients(
     scores: np.ndarray,
-    pairs: PairArrays,
+    pairs: PairLists,
     gradients: np.ndarray,
     hessians: np.ndarray,
     *,
     sigmoid: float = 1.0,
     truncation_level: int = 30,
     norm: bool = False,
-    metric: str = "ndcg",
+    objective: str = "lambdarank",
     grid: float = 0.0,
 ) -> None:
     """Fill `gradients` and `hessians` (float32 or float64, one per row) for `scores` (float64).
 
     grid: store multiples of this (0: as computed), so that sums do not depend on their order.
     """
-    if metric not in METRICS:
-        raise UserError(f"metric = {metric!r}: expected one of {', '.join(METRICS)}")
+    if objective not in OBJECTIVES:
+        raise UserError(f"metric = {objective!r}: expected one of {', '.join(OBJECTIVES)}")
     for name, array in (("scores", scores), ("gradients", gradients), ("hessians", hessians)):
         if array.shape != (pairs.rows,) or not array.flags.c_contiguous:
             raise UserError(f"{name} has shape {array.shape}; expected ({pairs.rows},) contiguous")
@@ -205,19 +205,19 @@ def lambda_gradients(
         return
     _all_groups(
         scores, pairs.query_rows, pairs.query_groups, pairs.group_docs, pairs.group_pairs,
-        pairs.doc_row, pairs.i, pairs.j, pairs.u_ij, pairs.u_ji, sigmoid, metric == "ndcg",
+        pairs.doc_row, pairs.i, pairs.j, pairs.u_ij, pairs.u_ji, sigmoid, objective == "lambdarank",
         truncation_level, norm, grid, discounts_for(pairs), balanced_blocks(pairs),
         gradients, hessians,
     )  # fmt: skip
 
 
-def discounts_for(pairs: PairArrays) -> np.ndarray:
+def discounts_for(pairs: PairLists) -> np.ndarray:
     """1 / log2(1 + rank) for every rank of the longest list."""
     longest = int(np.diff(pairs.group_docs).max(initial=1))
     return 1.0 / np.log2(np.arange(longest) + 2.0)
 
 
-def balanced_blocks(pairs: PairArrays) -> np.ndarray:
+def balanced_blocks(pairs: PairLists) -> np.ndarray:
     """Query offsets that cut the work (pairs, and a share for sorting) evenly among the threads."""
     last_group = pairs.query_groups
     cost = pairs.group_pairs[last_group] + 8 * pairs.group_docs[last_group] + pairs.query_rows

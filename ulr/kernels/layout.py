@@ -15,7 +15,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class PairArrays:
+class PairLists:
     """Offsets are int64 and start at 0; the rest is as long as the last of its offsets.
 
     query_rows    Q + 1   rows of each query
@@ -54,7 +54,7 @@ class PairArrays:
         """How many pairs, over all groups."""
         return self.i.size
 
-    def with_weights(self, u_ij: np.ndarray, u_ji: np.ndarray) -> PairArrays:
+    def with_weights(self, u_ij: np.ndarray, u_ji: np.ndarray) -> PairLists:
         """The same pairs under other weights."""
         return replace(self, u_ij=u_ij, u_ji=u_ji)
 
@@ -62,24 +62,24 @@ class PairArrays:
 OFFSETS = ("query_rows", "query_groups", "group_docs", "group_pairs")
 
 
-def concat_pairs(parts: Sequence[PairArrays]) -> PairArrays:
+def concat_pairs(parts: Sequence[PairLists]) -> PairLists:
     """One table after the other."""
     columns = {}
-    for field in fields(PairArrays):
+    for field in fields(PairLists):
         arrays = [getattr(part, field.name) for part in parts]
         join = _concat_offsets if field.name in OFFSETS else np.concatenate
         columns[field.name] = join(arrays)
-    return PairArrays(**columns)
+    return PairLists(**columns)
 
 
-def take_queries(pairs: PairArrays, chosen: np.ndarray) -> PairArrays:
+def take_queries(pairs: PairLists, chosen: np.ndarray) -> PairLists:
     """The chosen queries (bool per query) with their rows, groups and pairs."""
     if chosen.all():
         return pairs
     in_group = np.repeat(chosen, np.diff(pairs.query_groups))
     in_doc = np.repeat(in_group, np.diff(pairs.group_docs))
     in_pair = np.repeat(in_group, np.diff(pairs.group_pairs))
-    return PairArrays(
+    return PairLists(
         query_rows=offsets_of(np.diff(pairs.query_rows)[chosen]),
         query_groups=offsets_of(np.diff(pairs.query_groups)[chosen]),
         group_docs=offsets_of(np.diff(pairs.group_docs)[in_group]),
@@ -98,14 +98,14 @@ def offsets_of(counts: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def lists_of(sizes: np.ndarray, pairs: np.ndarray) -> PairArrays:
+def lists_of(sizes: np.ndarray, pairs: np.ndarray) -> PairLists:
     """Skeleton of one group per query with the given numbers of documents and pairs; the pairs
     themselves are empty, positions are places in the list."""
     offsets = offsets_of(sizes)
     place = np.arange(offsets[-1], dtype=np.int64) - np.repeat(offsets[:-1], sizes)
     pair_offsets = offsets_of(pairs)
     count = int(pair_offsets[-1])
-    return PairArrays(
+    return PairLists(
         query_rows=offsets,
         query_groups=np.arange(sizes.size + 1, dtype=np.int64),
         group_docs=offsets,
@@ -123,3 +123,22 @@ def _concat_offsets(arrays: Sequence[np.ndarray]) -> np.ndarray:
     ends = np.cumsum([0] + [int(a[-1]) for a in arrays])
     moved = [a[1:] + end for a, end in zip(arrays, ends[:-1], strict=True)]
     return np.concatenate([np.zeros(1, np.int64), *moved]).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """Groups as flat arrays. Offsets are int64, groups + 1.
+
+    group_docs offsets documents, word_offsets the pattern words, count_offsets the counts.
+    """
+
+    group_docs: np.ndarray
+    word_offsets: np.ndarray
+    words: np.ndarray
+    count_offsets: np.ndarray
+    counts: np.ndarray
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Documents in each group."""
+        return np.diff(self.group_docs)

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit, prange
 
 from ulr.kernels.lambdas import LIMIT, SPREAD, balanced_blocks, discounts_for
-from ulr.kernels.layout import PairArrays
+from ulr.kernels.layout import PairLists
 from ulr.kernels.order import ranks_of
 
 UNITS = 2.0**20
@@ -120,13 +120,13 @@ def _debias(
 
 def position_losses(
     scores: np.ndarray,
-    pairs: PairArrays,
+    pairs: PairLists,
     t_plus: np.ndarray,
     t_minus: np.ndarray,
     *,
     sigmoid: float = 1.0,
     truncation_level: int = 30,
-    metric: str = "ndcg",
+    objective: str = "lambdarank",
 ) -> np.ndarray:
     """plus and minus of every position bin as int64 (2 x bins), in units of 2^-20.
 
@@ -139,14 +139,14 @@ def position_losses(
         _all_groups(
             scores, pairs.query_rows, pairs.query_groups, pairs.group_docs, pairs.group_pairs,
             pairs.doc_row, pairs.position, pairs.i, pairs.j, pairs.u_ij, pairs.u_ji, sigmoid,
-            metric == "ndcg", truncation_level, t_plus, t_minus, discounts_for(pairs), blocks,
+            objective == "lambdarank", truncation_level, t_plus, t_minus, discounts_for(pairs), blocks,
             totals,
         )  # fmt: skip
     return totals.sum(axis=0)
 
 
 def debias_counts(
-    pairs: PairArrays, t_plus: np.ndarray, t_minus: np.ndarray, u_ij: np.ndarray, u_ji: np.ndarray
+    pairs: PairLists, t_plus: np.ndarray, t_minus: np.ndarray, u_ij: np.ndarray, u_ji: np.ndarray
 ) -> None:
     """Fill u with n_ij / (t+ of the winner's position x t- of the loser's)."""
     _debias(
@@ -175,7 +175,7 @@ def _all_groups_pair_loss(
             totals[block] += np.int64(np.rint(loss * UNITS))
 
 
-def pair_loss(scores: np.ndarray, pairs: PairArrays, *, sigmoid: float = 1.0) -> int:
+def pair_loss(scores: np.ndarray, pairs: PairLists, *, sigmoid: float = 1.0) -> int:
     """The loss of `scores` (float64, one per row) in units of 2^-20; may be below 0."""
     blocks = balanced_blocks(pairs)
     totals = np.zeros(blocks.size - 1, np.int64)

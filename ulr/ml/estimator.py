@@ -27,14 +27,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from ulr.config.load import load_settings
-from ulr.engine.failures import refusals_told
+from ulr.engine.failures import reraise_user_errors
 from ulr.engine.session import spark_schema
 from ulr.errors import UserError
 from ulr.ml.lists import build_lists, shown_schema, whole_lists
 from ulr.ml.params import ModelReader, ModelWriter, RankerParams
 from ulr.models.booster import load_booster, scorer
 from ulr.training.checkpoint import Checkpoints
-from ulr.training.distributed.driver import Fleet, train_on_spark
+from ulr.training.distributed.driver import DistributedOptions, train_on_spark
 from ulr.training.distributed.shuffle import PairFiles
 from ulr.training.plan import LEARNED, TrainPlan
 from ulr.warehouse.schema import pairs_schema
@@ -60,7 +60,7 @@ class UnbiasedLambdaMART(
     def _fit(self, dataset: DataFrame) -> UnbiasedLambdaMARTModel:
         spark = dataset.sparkSession
         with _work_folder(spark, self.getOrDefault(self.workPath)) as url:
-            with refusals_told():
+            with reraise_user_errors():
                 source = self._write_pairs(dataset, url)
             checkpoints = Checkpoints(url, "fit", "fit")  # the folder is this fit's own
             outcome = train_on_spark(spark, source, self._plan(), self._fleet(), checkpoints)
@@ -73,19 +73,21 @@ class UnbiasedLambdaMART(
         stops = self.isSet(self.validationIndicatorCol)
         return TrainPlan(
             method=LEARNED if learned else "naive",
-            rounds=read(self.rounds),
+            num_iterations=read(self.num_iterations),
             lightgbm=read(self.lightgbm),
-            metric=read(self.metric),
-            stop_on=read(self.stop_on),
-            patience=read(self.patience) if stops else 0,
-            p=read(self.p),
+            objective=read(self.objective),
+            early_stopping_metric=read(self.early_stopping_metric),
+            early_stopping_round=read(self.early_stopping_round) if stops else 0,
+            bias_regularization=read(self.bias_regularization),
             position_bins=read(self.position_bins),
             checkpoint_every=read(self.checkpoint_every),
         )
 
-    def _fleet(self) -> Fleet:
+    def _fleet(self) -> DistributedOptions:
         read = self.getOrDefault
-        return Fleet(read(self.num_workers), read(self.peer_timeout), read(self.max_retries))
+        return DistributedOptions(
+            read(self.num_workers), read(self.worker_timeout), read(self.max_retries)
+        )
 
     def _write_pairs(self, dataset: DataFrame, url: str) -> PairFiles:
         """Lists with their pairs as files, those to train on and those to validate on apart."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import lightgbm as lgb
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ulr.engine.columns import lists
 from ulr.errors import UserError
-from ulr.features.files import other_names
+from ulr.features.files import feature_names, other_names
 
 
 def load_booster(model_text: str) -> lgb.Booster:
@@ -80,3 +80,18 @@ def score_rows(booster: lgb.Booster, features: pa.Array) -> np.ndarray:
         raise UserError(f"a row of {wrong} features; the model was trained on {width} a row")
     values = features.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
     return booster.predict(values, num_threads=1)
+
+
+def check_order(url: str, path: str, models: Mapping[str, str]) -> None:
+    """Refuse models (text by name) that were trained on these features in another order.
+
+    Only names can tell: a table without them, or a model trained on one, is checked for its
+    number of features alone.
+    """
+    given = feature_names(url, path)
+    for name, text in models.items():
+        if difference := other_names(model_names(load_booster(text)), given):
+            raise UserError(
+                f"{path}: {difference} in model {name}; give the features in the order it was "
+                "trained on, or train on these"
+            )

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ulr.errors import UserError
-from ulr.pairs.stage import partition_name
 from ulr.pairs.weights import METHOD_NAMES
-from ulr.warehouse.storage import Storage, fingerprint
-from ulr.warehouse.tables import Manifest, Warehouse
+from ulr.warehouse.stage import fingerprint
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Manifest, Warehouse, partition_name
 
 MODEL, RECORD = "model.txt", "record.json"
 
@@ -23,7 +23,7 @@ class TrainedOn:
 
     name: str
     dates: frozenset[dt.date] | None = None
-    test_share: float | None = None
+    test_fraction: float | None = None
 
     def refuse_dates(self, dates: Sequence[dt.date]) -> None:
         """Held-out dates must be others."""
@@ -36,9 +36,9 @@ class TrainedOn:
 
     def refuse_queries(self, share: float) -> None:
         """Of a larger share it has seen some; a smaller one is part of what it has not."""
-        if self.test_share is not None and self.test_share < share:
+        if self.test_fraction is not None and self.test_fraction < share:
             raise UserError(
-                f"model {self.name} was trained with pairs.test_share={self.test_share:g}, so it "
+                f"model {self.name} was trained with pairs.test_fraction={self.test_fraction:g}, so it "
                 f"has seen queries that {share:g} would judge it by; make its pairs and train it "
                 "again, or judge with that share"
             )
@@ -91,7 +91,7 @@ def trained_on(warehouse: Warehouse, name: str) -> TrainedOn:
         return TrainedOn(name)
     days = (day.removeprefix("dt=") for day in pairs.inputs["groups"])
     dates = frozenset(dt.date.fromisoformat(day) for day in days)
-    return TrainedOn(name, dates, pairs.settings.get("test_share"))
+    return TrainedOn(name, dates, pairs.settings.get("test_fraction"))
 
 
 def evaluation_name(name: str) -> str:

@@ -6,21 +6,21 @@ One shuffle brings a query's rows together; scores are made and sorted there, ba
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ulr.errors import UserError
-from ulr.features.copartition import Sources, gather, receive
-from ulr.features.files import feature_names, find_features, other_names
+from ulr.features.copartition import JoinInputs, gather, receive
+from ulr.features.files import find_features
 from ulr.features.join import feature_matrix
-from ulr.models.booster import load_booster, load_scorer, model_names
+from ulr.models.booster import check_order, load_scorer
 from ulr.warehouse.schema import scores_schema
-from ulr.warehouse.storage import Storage, fingerprint
-from ulr.warehouse.tables import Outcome, Warehouse, identity_of
+from ulr.warehouse.stage import fingerprint, fingerprint_of
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Outcome, Warehouse
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -40,12 +40,12 @@ def build_scores(
     check_order(features, found[0].path, {name: model})
     listed = [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in found]
     inputs = {"features": listed, "model": fingerprint(model)}
-    identity = identity_of(inputs=inputs, settings={"partitions": partitions})
+    identity = fingerprint_of(inputs=inputs, settings={"partitions": partitions})
     published = warehouse.current("scores")
     if published and published.fingerprint == identity and not force:
         return Outcome(published, skipped=True)
     with warehouse.writing("scores", "", identity) as draft:
-        sources = Sources("", [], features, [f.path for f in found])
+        sources = JoinInputs("", [], features, [f.path for f in found])
         write = partial(_write_part, url=draft.url, model=model, name=name)
         rows = gather(start_spark(), sources, partitions).mapInArrow(write, COUNTED).collect()
         counts = Counter(rows=0, queries=0)
@@ -53,21 +53,6 @@ def build_scores(
             counts.update(rows=row.rows, queries=row.queries)
         record = {"counts": dict(counts), "inputs": inputs, "settings": {"model": name}}
         return Outcome(draft.publish(identity, **record), skipped=False)
-
-
-def check_order(url: str, path: str, models: Mapping[str, str]) -> None:
-    """Refuse models (text by name) that were trained on these features in another order.
-
-    Only names can tell: a table without them, or a model trained on one, is checked for its
-    number of features alone.
-    """
-    given = feature_names(url, path)
-    for name, text in models.items():
-        if difference := other_names(model_names(load_booster(text)), given):
-            raise UserError(
-                f"{path}: {difference} in model {name}; give the features in the order it was "
-                "trained on, or train on these"
-            )
 
 
 COUNTED = "rows long, queries long"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ulr.features.join import Rows, ShownGroups
-from ulr.kernels.layout import PairArrays, offsets_of
+from ulr.kernels.layout import PairLists, offsets_of
 from ulr.pairs.weighting import WeightedPairs
 
 
-def by_ranking(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairArrays:
+def by_ranking(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairLists:
     """One list per displayed ranking that has a pair: ranks in the lambda are those of the page."""
     sizes, counts = shown.histograms.sizes, np.diff(pairs.offsets)
     kept = counts > 0
@@ -17,7 +17,7 @@ def by_ranking(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairArra
     group_of_doc = np.repeat(np.arange(sizes.size), sizes)
     place = np.arange(of_doc.size) - shown.histograms.group_docs[group_of_doc]
     relative = rows.row_of - rows.query_rows[shown.query[group_of_doc]]
-    return PairArrays(
+    return PairLists(
         query_rows=rows.query_rows,
         query_groups=offsets_of(np.bincount(shown.query[kept], minlength=rows.query_rows.size - 1)),
         group_docs=offsets_of(sizes[kept]),
@@ -31,7 +31,7 @@ def by_ranking(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairArra
     )
 
 
-def by_query(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairArrays:
+def by_query(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairLists:
     """One list per query, of all its documents; the weights of equal pairs are added up."""
     group = np.repeat(np.arange(shown.query.size), np.diff(pairs.offsets))
     first = shown.histograms.group_docs[group]
@@ -45,7 +45,7 @@ def by_query(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairArrays
     counts = np.bincount(shown.query[group][order][new], minlength=rows.query_rows.size - 1)
     sizes = np.diff(rows.query_rows)
     place = np.arange(rows.query_rows[-1]) - np.repeat(rows.query_rows[:-1], sizes)
-    return PairArrays(
+    return PairLists(
         query_rows=rows.query_rows,
         query_groups=np.arange(rows.query_rows.size, dtype=np.int64),
         group_docs=rows.query_rows,
@@ -59,7 +59,7 @@ def by_query(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairArrays
     )
 
 
-def drop_documents(arrays: PairArrays, present: np.ndarray) -> PairArrays:
+def drop_documents(arrays: PairLists, present: np.ndarray) -> PairLists:
     """Without the rows that are not `present` (bool per row): from lists and pairs alike."""
     if present.all():
         return arrays
@@ -75,7 +75,7 @@ def drop_documents(arrays: PairArrays, present: np.ndarray) -> PairArrays:
     shift = doc_at[first]
     query_rows = row_at[arrays.query_rows]
     moved = row_at[row] - query_rows[query_of_group[group_of_doc]]
-    return PairArrays(
+    return PairLists(
         query_rows=query_rows,
         query_groups=arrays.query_groups,
         group_docs=doc_at[arrays.group_docs],

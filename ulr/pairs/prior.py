@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ulr.kernels.layout import Histograms
 from ulr.kernels.pair_weights import PAIRS, REACH, SPREAD, clicked_places, co_click_spread
-from ulr.pairs.weighting import Histograms
 
 
 def co_click_sums(groups: Histograms, table_of: np.ndarray, psi: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.engine.columns import lists
-from ulr.errors import DataRefused, UserError
+from ulr.errors import InvalidData, UserError
 from ulr.features.join import (
     Rows,
     ShownGroups,
@@ -21,12 +21,13 @@ from ulr.features.join import (
     take_features,
 )
 from ulr.groups.histograms import cut_lists
-from ulr.kernels.layout import PairArrays, take_queries
+from ulr.kernels.layout import PairLists, take_queries
 from ulr.pairs.groupings import by_query, by_ranking, drop_documents
 from ulr.pairs.health import WeightHealth
 from ulr.pairs.prior import co_click_sums, prior_variance
 from ulr.pairs.weighting import WeightedPairs, weigh_histograms, weigh_labels
-from ulr.pairs.weights import LABELS, NEEDS_ALL_PAIRS, Propensities, weight_table
+from ulr.pairs.weights import LABELS, NEEDS_ALL_PAIRS, weight_table
+from ulr.propensity.examination import Examination
 from ulr.warehouse.schema import pairs_schema
 
 GROUPINGS = {"ranking": by_ranking, "query": by_query}
@@ -34,7 +35,7 @@ MISSING = ("drop", "error")
 
 
 @dataclass(frozen=True)
-class PairRecipe:
+class PairConfig:
     """How pairs are made: a method's tables (segments x 4 x K x K), and which segment has which.
 
     `segments` maps a segment's name to its table; every other segment uses table 0.
@@ -63,19 +64,19 @@ class PairReport:
         return PairReport(self.counts + other.counts, self.health + other.health)
 
 
-def make_recipe(
+def make_pair_config(
     method: str,
-    given: Propensities,
-    by_segment: Mapping[str, Propensities] | None = None,
+    given: Examination,
+    by_segment: Mapping[str, Examination] | None = None,
     *,
-    gamma: float = np.inf,
+    prs_clip: float = np.inf,
     propensity_floor: float = 0.0,
     weight_cap: float = np.inf,
     grouping: str = "ranking",
     session_weight: str = "none",
     missing_features: str = "drop",
     co_click_variance: float | None = None,
-) -> PairRecipe:
+) -> PairConfig:
     """Turn propensities into weight tables; a segment without its own uses the pooled ones.
 
     co_click_variance concerns `joint` alone: how far the relevance of two documents may be from
@@ -87,15 +88,17 @@ def make_recipe(
     ):
         if value not in allowed:
             raise UserError(f"{name} = {value!r}: expected one of {', '.join(allowed)}")
-    if method == "t+/t-" and grouping == "query":
-        raise UserError("method t+/t- needs positions: use pairs.grouping=ranking with it")
+    if method == "unbiased-lambdamart" and grouping == "query":
+        raise UserError(
+            "method unbiased-lambdamart needs positions: use pairs.grouping=ranking with it"
+        )
     segments = by_segment or {}
     _check_lengths(given, segments)
     weighting = "naive" if method == LABELS else method
-    clip = {"propensity_floor": propensity_floor, "weight_cap": weight_cap, "gamma": gamma}
+    clip = {"propensity_floor": propensity_floor, "weight_cap": weight_cap, "prs_clip": prs_clip}
     every = [given, *segments.values()]
     tiny = min(propensity_floor, 1e-9)  # a propensity of 0 can be floored, but not divided by
-    return PairRecipe(
+    return PairConfig(
         method=method,
         tables=np.stack([weight_table(weighting, p, **clip) for p in every]),
         raw=np.stack([weight_table(weighting, p, propensity_floor=tiny) for p in every]),
@@ -108,7 +111,7 @@ def make_recipe(
     )
 
 
-def _check_lengths(given: Propensities, segments: Mapping[str, Propensities]) -> None:
+def _check_lengths(given: Examination, segments: Mapping[str, Examination]) -> None:
     for name, own in segments.items():
         if own.theta.size != given.theta.size:
             raise UserError(
@@ -118,25 +121,25 @@ def _check_lengths(given: Propensities, segments: Mapping[str, Propensities]) ->
 
 
 def build_pair_table(
-    groups: pa.Table, features: pa.Table, recipe: PairRecipe
+    groups: pa.Table, features: pa.Table, pair_config: PairConfig
 ) -> tuple[pa.Table, PairReport]:
     """Rows of the pairs table for queries that are here with all their groups and features.
 
     Documents shown below the last position whose propensity is known make no pair.
     """
-    known = recipe.tables.shape[-1]
+    known = pair_config.tables.shape[-1]
     deep = (
         np.maximum(lists(groups["doc_ids"]).lengths - known, 0) if groups.num_rows else np.zeros(1)
     )
     shown = shown_groups(cut_lists(groups, known) if deep.any() else groups)
     rows = feature_rows(shown, features)
     labels = _labels(features, rows.feature_row)
-    weighted, health = _weigh(shown, rows, labels, recipe)
+    weighted, health = _weigh(shown, rows, labels, pair_config)
     with_pairs = np.diff(weighted.offsets) > 0
     present = rows.feature_row >= 0
     if not present.all():
-        _refuse_missing(shown, rows, recipe)
-    arrays = GROUPINGS[recipe.grouping](shown, rows, weighted)
+        _refuse_missing(shown, rows, pair_config)
+    arrays = GROUPINGS[pair_config.grouping](shown, rows, weighted)
     arrays = drop_documents(arrays, present)
     paired = np.diff(arrays.group_pairs[arrays.query_groups]) > 0
     kept_rows = np.flatnonzero(present)[np.repeat(paired, np.diff(arrays.query_rows))]
@@ -161,23 +164,23 @@ def build_pair_table(
 
 
 def _weigh(
-    shown: ShownGroups, rows: Rows, labels: np.ndarray, recipe: PairRecipe
+    shown: ShownGroups, rows: Rows, labels: np.ndarray, pair_config: PairConfig
 ) -> tuple[WeightedPairs, WeightHealth]:
-    if recipe.method == LABELS:
+    if pair_config.method == LABELS:
         pairs = weigh_labels(shown.histograms, labels[rows.row_of])
         return pairs, WeightHealth(*np.zeros((4, 1)))
-    table_of = shown.tables_of(recipe.segments)
-    variance = recipe.co_click_variance
-    if recipe.psi is not None and variance is None:
-        variance = prior_variance(co_click_sums(shown.histograms, table_of, recipe.psi))
+    table_of = shown.tables_of(pair_config.segments)
+    variance = pair_config.co_click_variance
+    if pair_config.psi is not None and variance is None:
+        variance = prior_variance(co_click_sums(shown.histograms, table_of, pair_config.psi))
     return weigh_histograms(
         shown.histograms,
         table_of,
-        recipe.tables,
-        recipe.raw,
-        all_pairs=recipe.method in NEEDS_ALL_PAIRS,
-        session=recipe.session_weight,
-        psi=recipe.psi,
+        pair_config.tables,
+        pair_config.raw,
+        all_pairs=pair_config.method in NEEDS_ALL_PAIRS,
+        session=pair_config.session_weight,
+        psi=pair_config.psi,
         co_click_variance=variance,
     )
 
@@ -191,13 +194,13 @@ def _labels(features: pa.Table, feature_row: np.ndarray) -> np.ndarray:
     return labels
 
 
-def _refuse_missing(shown: ShownGroups, rows: Rows, recipe: PairRecipe) -> None:
+def _refuse_missing(shown: ShownGroups, rows: Rows, pair_config: PairConfig) -> None:
     """Stop, if the setting says so, with the first document that has no features."""
-    if recipe.missing_features == "drop":
+    if pair_config.missing_features == "drop":
         return
     gone = np.flatnonzero(rows.feature_row < 0)
     query = shown.query_ids[int(np.searchsorted(rows.query_rows, gone[0], side="right")) - 1]
-    raise DataRefused(
+    raise InvalidData(
         f"no features for {gone.size} of {rows.feature_row.size} shown documents, such as query "
         f"{query}, document {rows.names[int(gone[0])]}; add them or set "
         "pairs.missing_features=drop"
@@ -205,7 +208,7 @@ def _refuse_missing(shown: ShownGroups, rows: Rows, recipe: PairRecipe) -> None:
 
 
 def _as_table(
-    arrays: PairArrays, query_ids: pa.Array, names: pa.Array, labels: np.ndarray,
+    arrays: PairLists, query_ids: pa.Array, names: pa.Array, labels: np.ndarray,
     matrix: np.ndarray,
 ) -> pa.Table:  # fmt: skip
     """One row per query."""

@@ -17,33 +17,38 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ulr.features.copartition import Sources, gather, receive
+from ulr.features.copartition import JoinInputs, gather, receive
 from ulr.features.join import shown_groups
 from ulr.groups.histograms import cut_lists
 from ulr.pairs.health import WeightHealth, read_health
 from ulr.pairs.prior import co_click_sums, prior_variance
-from ulr.pairs.table import PairRecipe, PairReport, build_pair_table
+from ulr.pairs.table import PairConfig, PairReport, build_pair_table
 from ulr.warehouse.storage import Storage
 
 Batches = Iterator[pa.RecordBatch]
 
 
 def choose_variance(
-    spark: SparkSession, sources: Sources, recipe: PairRecipe, partitions: int
+    spark: SparkSession, sources: JoinInputs, pair_config: PairConfig, partitions: int
 ) -> float:
     """The prior on co-clicks that the log itself tells; equal rankings of several days are one."""
     groups = gather(spark, replace(sources, features_files=()), partitions)
-    add_up = partial(_part_sums, psi=recipe.psi, segments=recipe.segments)
+    add_up = partial(_part_sums, psi=pair_config.psi, segments=pair_config.segments)
     rows = groups.mapInArrow(add_up, "part long, sums array<double>").collect()
     return prior_variance(sum((np.array(row.sums) for row in sorted(rows)), np.zeros(3)))
 
 
 def write_pairs(
-    spark: SparkSession, sources: Sources, recipe: PairRecipe, *, pairs_url: str, partitions: int
+    spark: SparkSession,
+    sources: JoinInputs,
+    pair_config: PairConfig,
+    *,
+    pairs_url: str,
+    partitions: int,
 ) -> PairReport:
     """Write one file of pairs per partition under `pairs_url`; return what was counted."""
     placed = gather(spark, sources, partitions)
-    write = partial(_write_part, pairs_url=pairs_url, recipe=recipe)
+    write = partial(_write_part, pairs_url=pairs_url, pair_config=pair_config)
     rows = placed.mapInArrow(write, "report string").collect()  # one row per file
     return reduce(add, [_read_report(row.report) for row in rows], no_report())
 
@@ -61,12 +66,12 @@ def _part_sums(batches: Batches, *, psi: np.ndarray, segments: Mapping[str, int]
         yield pa.RecordBatch.from_pydict({"part": [number], "sums": [sums.tolist()]})
 
 
-def _write_part(batches: Batches, *, pairs_url: str, recipe: PairRecipe) -> Batches:
+def _write_part(batches: Batches, *, pairs_url: str, pair_config: PairConfig) -> Batches:
     """Build and write what was sent here; same input, same bytes, so a retry overwrites."""
     number, groups, features = receive(batches)
     if number is None:
         return
-    table, report = build_pair_table(groups, features, recipe)
+    table, report = build_pair_table(groups, features, pair_config)
     if table.num_rows:
         name = f"part-{number:05d}.parquet"
         report.counts["bytes"] = Storage(pairs_url).write_table(table, name, row_group=1024)

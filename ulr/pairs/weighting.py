@@ -7,29 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ulr.errors import UserError
+from ulr.kernels.layout import Histograms
 from ulr.kernels.pair_weights import clicked_places, label_pairs, weigh_groups
 from ulr.pairs.health import WeightHealth
 
 SESSION_WEIGHTS = ("none", "idcg")
-
-
-@dataclass(frozen=True)
-class Histograms:
-    """Groups as flat arrays. Offsets are int64, groups + 1.
-
-    group_docs offsets documents, word_offsets the pattern words, count_offsets the counts.
-    """
-
-    group_docs: np.ndarray
-    word_offsets: np.ndarray
-    words: np.ndarray
-    count_offsets: np.ndarray
-    counts: np.ndarray
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Documents in each group."""
-        return np.diff(self.group_docs)
 
 
 @dataclass(frozen=True)

@@ -9,73 +9,51 @@ its sessions of each type. For `joint` the table is the second row of A (Kurenno
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ulr.errors import UserError
+from ulr.propensity.examination import Examination
 
 BOTH, FIRST, SECOND, NONE = range(4)
 
 
-@dataclass(frozen=True)
-class Propensities:
-    """What is known of examination, by position (index 0 is position 1).
-
-    theta (K), psi (K x K, symmetric); alpha, beta (K) of P(click at k) = alpha R + beta.
-    """
-
-    theta: np.ndarray
-    psi: np.ndarray
-    alpha: np.ndarray | None = None
-    beta: np.ndarray | None = None
-
-    @property
-    def depth(self) -> int:
-        """How many positions are known."""
-        return self.theta.size
-
-    def cut(self, depth: int) -> Propensities:
-        """The first `depth` positions."""
-        alpha, beta = (None if x is None else x[:depth] for x in (self.alpha, self.beta))
-        return Propensities(self.theta[:depth], self.psi[:depth, :depth], alpha, beta)
-
-
-def naive_weight(given: Propensities, gamma: float) -> np.ndarray:
+def naive_weight(given: Examination, prs_clip: float) -> np.ndarray:
     """c_i (1 - c_j)."""
     return _only_first(np.ones_like(given.psi))
 
 
-def robust_weight(given: Propensities, gamma: float) -> np.ndarray:
+def robust_weight(given: Examination, prs_clip: float) -> np.ndarray:
     """a_i c_i (1 - c_j), Kurennoy eq. 26."""
     return _only_first(_by_row(1 / given.theta))
 
 
-def ips_all_weight(given: Propensities, gamma: float) -> np.ndarray:
+def ips_all_weight(given: Examination, prs_clip: float) -> np.ndarray:
     """a_i c_i for every j, PRS eq. 5."""
     table = _only_first(_by_row(1 / given.theta))
     table[BOTH] = table[FIRST]
     return table
 
 
-def pns_weight(given: Propensities, gamma: float) -> np.ndarray:
+def pns_weight(given: Examination, prs_clip: float) -> np.ndarray:
     """theta_j c_i (1 - c_j), PRS section 4.1."""
     return _only_first(_by_row(given.theta).T)
 
 
-def prs_weight(given: Propensities, gamma: float) -> np.ndarray:
+def prs_weight(given: Examination, prs_clip: float) -> np.ndarray:
     """min(gamma, theta_j / theta_i) c_i (1 - c_j), PRS eq. 9 and 11."""
-    return _only_first(np.minimum(gamma, given.theta / given.theta[:, None]))
+    return _only_first(np.minimum(prs_clip, given.theta / given.theta[:, None]))
 
 
-def joint_weight(given: Propensities, gamma: float) -> np.ndarray:
+def joint_weight(given: Examination, prs_clip: float) -> np.ndarray:
     """a_i c_i (1 - c_j) + (a_i - a_ij) c_i c_j, Kurennoy eq. 9-10."""
     table = _only_first(_by_row(1 / given.theta))
     table[BOTH] = table[FIRST] - 1 / given.psi
     return table
 
 
-def affine_weight(given: Propensities, gamma: float) -> np.ndarray:
+def affine_weight(given: Examination, prs_clip: float) -> np.ndarray:
     """rhat_i (1 - rhat_j) with rhat = (c - beta) / alpha, Oosterhuis eq. 6."""
     if given.alpha is None or given.beta is None:
         raise UserError(
@@ -88,7 +66,7 @@ def affine_weight(given: Propensities, gamma: float) -> np.ndarray:
     return np.stack([np.outer(i, 1 - j) for _, (i, j) in sorted(sides.items())])
 
 
-METHODS: dict[str, Callable[[Propensities, float], np.ndarray]] = {
+METHODS: dict[str, Callable[[Examination, float], np.ndarray]] = {
     "naive": naive_weight,
     "robust": robust_weight,
     "ips-all": ips_all_weight,
@@ -96,7 +74,7 @@ METHODS: dict[str, Callable[[Propensities, float], np.ndarray]] = {
     "prs": prs_weight,
     "joint": joint_weight,
     "affine": affine_weight,
-    "t+/t-": naive_weight,  # the counts themselves: both biases are learned while training
+    "unbiased-lambdamart": naive_weight,  # counts; t+ and t- are learned
 }
 LABELS = "labels"  # the skyline: differences of golden labels' gains, no clicks
 DIVIDES_BY = {"joint": ("psi",), "affine": ("alpha",)}  # besides theta
@@ -106,9 +84,9 @@ METHOD_NAMES = (*METHODS, LABELS)
 
 def weight_table(
     method: str,
-    given: Propensities,
+    given: Examination,
     *,
-    gamma: float = np.inf,
+    prs_clip: float = np.inf,
     propensity_floor: float = 0.0,
     weight_cap: float = np.inf,
 ) -> np.ndarray:
@@ -121,11 +99,11 @@ def weight_table(
         raise UserError(f"method = {method!r}: expected one of {', '.join(METHOD_NAMES)}")
     used = _floored(given, propensity_floor)
     _check(used, ("theta", *DIVIDES_BY.get(method, ())))
-    table = METHODS[method](used, gamma)
+    table = METHODS[method](used, prs_clip)
     return np.clip(table, -weight_cap, weight_cap)
 
 
-def _floored(given: Propensities, floor: float) -> Propensities:
+def _floored(given: Examination, floor: float) -> Examination:
     alpha = None if given.alpha is None else np.maximum(given.alpha, floor)
     return replace(
         given,
@@ -135,7 +113,7 @@ def _floored(given: Propensities, floor: float) -> Propensities:
     )
 
 
-def _check(given: Propensities, needed: Sequence[str]) -> None:
+def _check(given: Examination, needed: Sequence[str]) -> None:
     k = given.theta.size
     if given.psi.shape != (k, k):
         raise UserError(f"psi has shape {given.psi.shape}; theta has {k} positions")

@@ -14,23 +14,25 @@ from functools import partial
 from rich.table import Table
 
 from ulr.cli.commands import evaluate
-from ulr.cli.commands.registry import registry_of, submission
 from ulr.cli.progress import steps, watched
 from ulr.cli.terminal import say
 from ulr.config.settings import Settings
 from ulr.dates import held_out
 from ulr.engine.session import start_session
-from ulr.errors import RegistryAway
+from ulr.errors import RegistryUnavailable
 from ulr.evaluation.metrics import LOGGING
 from ulr.evaluation.stage import EvaluationOutcome
 from ulr.evaluation.totals import Estimate, metric_values
+from ulr.groups.window import window_dates
 from ulr.models.published import read_model
 from ulr.pairs.stage import build_pairs
 from ulr.pipeline.fit import Trial, fit
 from ulr.propensity.examination import WAREHOUSE
-from ulr.propensity.stage import build_propensities, window_dates
+from ulr.propensity.stage import build_propensities
+from ulr.registry.client import registry_of
+from ulr.registry.submission import submission
 from ulr.warehouse.lock import hold
-from ulr.warehouse.overlay import Aside
+from ulr.warehouse.overlay import OverlayWarehouse
 from ulr.warehouse.tables import Outcome, Warehouse
 
 FOLDER = "reruns"
@@ -51,9 +53,9 @@ class Compared:
         return [trial.name for trial in self.trials]
 
 
-def beside(settings: Settings, name: str) -> Aside:
+def beside(settings: Settings, name: str) -> OverlayWarehouse:
     """The folder of a re-run."""
-    return Aside(Warehouse(settings.warehouse.path), FOLDER, name)
+    return OverlayWarehouse(Warehouse(settings.warehouse.path), FOLDER, name)
 
 
 def compare_trials(
@@ -108,8 +110,8 @@ def send(title: str, compared: Compared, page: str) -> None:
     try:
         registry = registry_of(first.settings)
         registry.attach_report(registry.send_comparison(f"{title} {window}", sent, found), page)
-    except RegistryAway as away:
-        raise RegistryAway(
+    except RegistryUnavailable as away:
+        raise RegistryUnavailable(
             f"{away}; the models and their metrics are in {first.warehouse.storage.shown()}: run "
             "the same command again to send them"
         ) from away

@@ -9,17 +9,23 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from ulr.cli.commands.registry import registry_of
 from ulr.cli.progress import Stepping, Told, steps, watched_rounds
 from ulr.cli.terminal import say
 from ulr.config.settings import Settings
-from ulr.engine.concurrency import run_at_once
+from ulr.engine.concurrency import run_concurrently
 from ulr.engine.session import start_session
 from ulr.propensity.examination import known_propensities
+from ulr.registry.client import registry_of
 from ulr.registry.live import shown_live
 from ulr.training.distributed.barrier import room_for
 from ulr.training.plan import TrainPlan
-from ulr.training.stage import OF_FLEET, ModelOutcome, build_model, model_identity, unchanged_model
+from ulr.training.stage import (
+    DISTRIBUTED_ONLY,
+    ModelOutcome,
+    build_model,
+    model_fingerprint,
+    unchanged_model,
+)
 from ulr.warehouse.tables import Warehouse
 
 Start = Callable[[], SparkSession]
@@ -49,27 +55,35 @@ def fit(trials: Sequence[Trial], *, force: bool = False) -> list[ModelOutcome]:
              for trial, plan in zip(trials, plans, strict=True)]  # fmt: skip
     missing = len(trials) if force else there.count(None)
     start: Start = partial(start_session, "train", trials[0].settings.spark)
-    at_once = 1
+    concurrent_runs = 1
     if missing > 1:
         spark = start()  # once, before there are threads
-        start, at_once = (lambda: spark), min(missing, _room(spark, trials))
-    title = f"train, {at_once} at once" if at_once > 1 else "train"
+        start, concurrent_runs = (lambda: spark), min(missing, _room(spark, trials))
+    title = f"train, {concurrent_runs} at once" if concurrent_runs > 1 else "train"
     with steps(title, ["model"] * len(trials), "models") as step:
-        one = partial(_fit_one, start=start, at_once=at_once, force=force, step=step)
+        one = partial(
+            _fit_one, start=start, concurrent_runs=concurrent_runs, force=force, step=step
+        )
         jobs = [partial(one, trial, plan) for trial, plan in zip(trials, plans, strict=True)]
-        if at_once == 1:
+        if concurrent_runs == 1:
             return [job() for job in jobs]
-        return run_at_once(jobs, at_once, cancel=spark.sparkContext.cancelAllJobs)
+        return run_concurrently(jobs, concurrent_runs, cancel=spark.sparkContext.cancelAllJobs)
 
 
 def _room(spark: SparkSession, trials: Sequence[Trial]) -> int:
     """Trainings that the cluster's slots take at once, or fewer where the settings say so."""
     room = room_for(spark, max(trial.settings.train.num_workers for trial in trials))
-    return min(room, trials[0].settings.train.at_once or room)
+    return min(room, trials[0].settings.train.max_concurrent_runs or room)
 
 
 def _fit_one(
-    trial: Trial, plan: TrainPlan, *, start: Start, at_once: int, force: bool, step: Stepping
+    trial: Trial,
+    plan: TrainPlan,
+    *,
+    start: Start,
+    concurrent_runs: int,
+    force: bool,
+    step: Stepping,
 ) -> ModelOutcome:
     with (
         step("model") as this,
@@ -82,7 +96,7 @@ def _fit_one(
             trial.settings.train,
             force=force,
             tell=tell,
-            at_once=at_once,
+            concurrent_runs=concurrent_runs,
         )
         this.skipped = outcome.skipped
     say(f"train {trial.name}: {describe(outcome)}")
@@ -94,10 +108,10 @@ def _watched(trial: Trial, plan: TrainPlan) -> Iterator[Told]:
     """What is to be told of every round: to the terminal, and to MLflow while it lasts."""
     settings, title = trial.settings, f"train {trial.name}"
     registry = registry_of(settings) if settings.mlflow.live else None
-    identity = model_identity(trial.warehouse, plan, settings.train)
+    identity = model_fingerprint(trial.warehouse, plan, settings.train)
     with (
-        watched_rounds(title, plan.rounds, plan.stop_on) as draw,
-        shown_live(registry, title, identity, plan.stop_on) as publish,
+        watched_rounds(title, plan.num_iterations, plan.early_stopping_metric) as draw,
+        shown_live(registry, title, identity, plan.early_stopping_metric) as publish,
     ):
 
         def tell(number: int, value: float | None) -> None:
@@ -110,9 +124,9 @@ def _watched(trial: Trial, plan: TrainPlan) -> Iterator[Told]:
 def plan_of(trial: Trial) -> TrainPlan:
     """The settings of one training."""
     settings, theta = trial.settings, None
-    if settings.train.theta_given:
+    if settings.train.fixed_click_bias:
         theta = known_propensities(settings.pairs.propensities, trial.warehouse)[0].theta
-    how = settings.train.model_dump(exclude={"theta_given", *OF_FLEET})
+    how = settings.train.model_dump(exclude={"fixed_click_bias", *DISTRIBUTED_ONLY})
     return TrainPlan(method=trial.method, lightgbm=dict(settings.lightgbm), theta=theta, **how)
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ulr.errors import UserError
-from ulr.redact import masked_text
+from ulr.redact import redact_text
 
 FAILURE = 1  # exit code of what is nobody's mistake
 
@@ -21,7 +21,7 @@ FAILURE = 1  # exit code of what is nobody's mistake
 class Done:
     """What a stage has to say; skipped: nothing had changed. details: the same for programs."""
 
-    words: str
+    message: str
     skipped: bool = False
     outcome: str | None = None
     details: dict[str, Any] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class StageRecord:
     stage: str
     status: str = "not run"
     seconds: float = 0.0
-    words: str = ""
+    message: str = ""
     details: dict[str, Any] = field(default_factory=dict)
 
 
@@ -84,13 +84,13 @@ def run_night(date: str, steps: Sequence[Step], *, from_stage: str | None = None
         try:
             done = step.run()
         except Exception as error:
-            record.status, record.words = "failed", _first_line(error)
+            record.status, record.message = "failed", _first_line(error)
             summary.error = error
             summary.exit_code = getattr(error, "exit_code", FAILURE)
             return summary
         finally:
             record.seconds = round(time.monotonic() - started, 3)
-        record.status, record.words = "skipped" if done.skipped else "done", done.words
+        record.status, record.message = "skipped" if done.skipped else "done", done.message
         record.details = done.details
         summary.outcome = done.outcome or summary.outcome
     return summary
@@ -99,4 +99,4 @@ def run_night(date: str, steps: Sequence[Step], *, from_stage: str | None = None
 def _first_line(error: Exception) -> str:
     """What it says, or what it is where it says nothing, as MemoryError does; no passwords."""
     said = str(error).strip() or type(error).__name__
-    return masked_text(said.splitlines()[0])[:300]
+    return redact_text(said.splitlines()[0])[:300]

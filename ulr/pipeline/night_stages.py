@@ -17,12 +17,13 @@ from ulr.engine.session import start_session
 from ulr.evaluation.metrics import LOGGING
 from ulr.evaluation.totals import Totals, metric_values
 from ulr.groups.stage import build_groups
+from ulr.groups.window import window_dates
 from ulr.models.published import read_model
 from ulr.pairs.stage import build_pairs
 from ulr.pipeline.fit import Trial, describe, fit
 from ulr.pipeline.night import Done, Step
-from ulr.propensity.stage import build_propensities, window_dates
-from ulr.propensity.tables import words
+from ulr.propensity.stage import build_propensities
+from ulr.propensity.tables import summary_lines
 from ulr.registry import CHAMPION
 from ulr.warehouse.tables import Warehouse
 
@@ -85,7 +86,7 @@ class Night:
     def groups(self) -> Done:
         """The date's log, reduced."""
         outcome = build_groups(
-            self.start, self.warehouse, self.date, sessions=self.settings.sessions,
+            self.start, self.warehouse, self.date, log=self.settings.log,
             groups=self.settings.groups, force=self.force,
         )  # fmt: skip
         return Done(groups.describe(outcome), outcome.skipped)
@@ -98,7 +99,7 @@ class Night:
         )  # fmt: skip
         if found.skipped:
             return Done("unchanged", skipped=True)
-        return Done("; ".join(line.strip() for line in words(found.results)[:2]))
+        return Done("; ".join(line.strip() for line in summary_lines(found.results)[:2]))
 
     def pairs(self) -> Done:
         """Weighted pairs of the window."""
@@ -140,11 +141,11 @@ class Night:
         """The model challenges the champion."""
         decision = promote.decide(self.judged_by(), self.settings)
         told = promote.describe(decision).removeprefix("promote: ").splitlines()
-        words = "; ".join(line.strip() for line in told)
+        message = "; ".join(line.strip() for line in told)
         skipped = decision.outcome == "champion"
         kept = plain(decision.judged, CHAMPION) if decision.outcome == "kept" else {}
         details = decision.to_json() | {"champion_metrics": kept}
-        return Done(words, skipped, decision.outcome, details)
+        return Done(message, skipped, decision.outcome, details)
 
 
 def plain(totals: Totals | None, name: str) -> dict[str, float]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 
-from ulr.cli.commands.registry import registry_of
 from ulr.cli.terminal import say
 from ulr.config.settings import Settings
 from ulr.dates import held_out
-from ulr.errors import RegistryAway, UserError
+from ulr.errors import RegistryUnavailable, UserError
 from ulr.pipeline.comparison import Compared
 from ulr.pipeline.night import Summary
 from ulr.pipeline.night_stages import Night
+from ulr.registry.client import registry_of
 from ulr.report.collect import Model
 from ulr.report.facts import Facts, report_name
 from ulr.report.store import comparison_facts, keep_report, night_facts, page_place
@@ -38,7 +38,7 @@ def report_night(night: Night, summary: Summary) -> None:
         registry = registry_of(night.settings)
         try:
             registry.attach_report(registry.version(version).run_id, page)
-        except RegistryAway as away:
+        except RegistryUnavailable as away:
             say(f"report {facts.name}: not added to its MLflow run: {away}")
 
 

@@ -75,7 +75,7 @@ def _fit(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
     return float(line[0]), float(line[1]), float(bend[2])
 
 
-def affine_curve(fits: list[Regression], positions: int, *, first_beta: float) -> Curve:
+def affine_curve(fits: list[Regression], positions: int, *, beta_1: float) -> Curve:
     """alpha and beta on the scale where a document's rate at position 1 is its relevance.
 
     Rates at position 1 cannot tell beta_1 from relevance, so it is given: alpha_1 = 1 - beta_1.
@@ -83,8 +83,8 @@ def affine_curve(fits: list[Regression], positions: int, *, first_beta: float) -
     """
     alpha, beta = np.full(positions, np.nan), np.full(positions, np.nan)
     variance, support = np.full(positions, np.nan), np.zeros(positions, np.int64)
-    alpha[0], beta[0], variance[0] = 1 - first_beta, first_beta, 0.0
-    source, note = ["measured"] + ["refused"] * (positions - 1), [""] * positions
+    alpha[0], beta[0], variance[0] = 1 - beta_1, beta_1, 0.0
+    source, note = ["estimated"] + ["insufficient"] * (positions - 1), [""] * positions
     note[1:] = [
         f"no bucket 1:{k} with documents seen often enough" for k in range(2, positions + 1)
     ]
@@ -98,10 +98,10 @@ def affine_curve(fits: list[Regression], positions: int, *, first_beta: float) -
                 f"slope {fit.slope:.3f} +- {fit.slope_error:.3f} over {fit.documents:,} documents"
             )
             continue
-        alpha[i] = fit.slope * (1 - first_beta)
-        beta[i] = fit.intercept + fit.slope * first_beta
+        alpha[i] = fit.slope * (1 - beta_1)
+        beta[i] = fit.intercept + fit.slope * beta_1
         variance[i] = (fit.slope_error / fit.slope) ** 2
-        source[i], note[i] = "measured", f"intercept error {fit.intercept_error:.5f}"
+        source[i], note[i] = "estimated", f"intercept error {fit.intercept_error:.5f}"
     covariance = np.where(np.eye(positions, dtype=bool), variance, 0.0)
     theta = alpha / alpha[0]
     freedom = min((fit.freedom for fit in fits), default=np.inf)

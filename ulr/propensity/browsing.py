@@ -107,14 +107,16 @@ def _cell(arm: Arm, cell: tuple[int, ...]) -> int:
     return int(arm.together[cell[0], cell[1]])
 
 
-def row_skipping_psi(gamma: float, go_on: np.ndarray, width: int) -> np.ndarray:
+def row_skipping_psi(gamma: float, continue_probability: np.ndarray, width: int) -> np.ndarray:
     """psi of eq. 22-24 for every pair, theta on the diagonal."""
-    index = np.arange(go_on.size)
+    index = np.arange(continue_probability.size)
     row = index // width
     grid = np.ones((row[-1] + 1) * width)
-    grid[: go_on.size] = go_on
+    grid[: continue_probability.size] = continue_probability
     walked = np.cumprod(grid.reshape(-1, width), axis=1)
-    in_row = np.hstack([np.ones((len(walked), 1)), walked[:, :-1]]).reshape(-1)[: go_on.size]
+    in_row = np.hstack([np.ones((len(walked), 1)), walked[:, :-1]]).reshape(-1)[
+        : continue_probability.size
+    ]
     passed = gamma + (1 - gamma) * walked[:, -1]
     reach = np.concatenate([[1.0], np.cumprod(passed)])
     theta = reach[row] * (1 - gamma) * in_row
@@ -177,9 +179,13 @@ def _fit_rows(theta: np.ndarray, clicks: Links, co_clicks: Links, width: int) ->
     psi = unpack(best.x)
     value = co_clicks.log_likelihood(psi)
     known = ~np.isnan(theta)
-    gamma, *go_on = (1 / (1 + np.exp(-best.x))).tolist()
+    gamma, *continue_probability = (1 / (1 + np.exp(-best.x))).tolist()
     psi = np.where(np.outer(known, known), psi / psi[0, 0], np.nan)
     # the last rank's C_v has no rank below it to speak of
-    parameters = {"gamma": gamma, "go_on": go_on[:-1], "width": float(width)}
+    parameters = {
+        "gamma": gamma,
+        "continue_probability": continue_probability[:-1],
+        "width": float(width),
+    }
     bic = _bic(value, int(known.sum()), co_clicks)
     return BrowsingFit("row_skipping", psi, value, bic, parameters, first=1 - gamma)

@@ -65,7 +65,7 @@ def curve_of(solution: Solution, positions: int, estimator: str) -> Curve:
         theta,
         covariance,
         np.array([solution.support[p] for p in places]),
-        ["refused" if p in solution.refused else "measured" for p in places],
+        ["insufficient" if p in solution.refused else "estimated" for p in places],
         [solution.refused.get(p, "") for p in places],
         [list(c) for c in solution.components],
         (solution.misfit, solution.freedom),

@@ -29,12 +29,12 @@ class Finding:
     value: float
     p_value: float
     verdict: str
-    words: str
+    message: str
 
 
-def _tested(rows: list[tuple[str, str, float, float, str]], alarm: float) -> list[Finding]:
+def _tested(rows: list[tuple[str, str, float, float, str]], significance: float) -> list[Finding]:
     """Verdicts for (check, subject, value, p, words), all tests of one kind."""
-    limit = alarm / max(len(rows), 1)
+    limit = significance / max(len(rows), 1)
     return [Finding(*row[:4], "warning" if row[3] < limit else "ok", row[4]) for row in rows]
 
 
@@ -42,39 +42,39 @@ def component_findings(curve: Curve) -> list[Finding]:
     """Which positions share a scale, and what follows."""
     parts = curve.components
     if len(parts) <= 1:
-        words = f"positions {name_nodes(parts[0])} are all linked" if parts else "nothing to link"
-        return [Finding("components", "all", len(parts), np.nan, "ok", words)]
+        message = f"positions {name_nodes(parts[0])} are all linked" if parts else "nothing to link"
+        return [Finding("components", "all", len(parts), np.nan, "ok", message)]
     first, rest = parts[0], parts[1:]
-    words = (
+    message = (
         f"positions {name_nodes(first)} are never linked with "
         + ", nor with ".join(name_nodes(p) for p in rest)
         + ": no theta compares them; add a swap bucket between them, such as "
         + ", ".join(f"{first[0]}:{p[0]}" for p in rest)
     )
-    return [Finding("components", "all", len(parts), np.nan, "refused", words)]
+    return [Finding("components", "all", len(parts), np.nan, "refused", message)]
 
 
-def sample_ratio_findings(counts: SwapCounts, alarm: float) -> list[Finding]:
+def sample_ratio_findings(counts: SwapCounts, significance: float) -> list[Finding]:
     """Were requests really halved between the arms? Chi-square per bucket."""
     rows = []
     for name, arms in counts.buckets.items():
         kept, swapped = arms.kept.sessions, arms.swapped.sessions
         statistic = (kept - swapped) ** 2 / max(kept + swapped, 1)
-        words = f"bucket {name}: {kept:,} pages kept, {swapped:,} swapped"
-        rows.append(("sample_ratio", name, statistic, float(chi2.sf(statistic, 1)), words))
-    return _tested(rows, alarm)
+        message = f"bucket {name}: {kept:,} pages kept, {swapped:,} swapped"
+        rows.append(("sample_ratio", name, statistic, float(chi2.sf(statistic, 1)), message))
+    return _tested(rows, significance)
 
 
-def untouched_findings(counts: SwapCounts, alarm: float) -> list[Finding]:
+def untouched_findings(counts: SwapCounts, significance: float) -> list[Finding]:
     """Positions that a bucket leaves alone must be clicked alike in its two arms (Wald)."""
     rows = []
     for name, arms in counts.buckets.items():
         statistic, freedom, worst = _untouched(arms)
         if freedom:
-            words = f"bucket {name}: {freedom} untouched positions, most different: {worst}"
+            message = f"bucket {name}: {freedom} untouched positions, most different: {worst}"
             p = float(chi2.sf(statistic, freedom))
-            rows.append(("untouched", name, statistic, p, words))
-    return _tested(rows, alarm)
+            rows.append(("untouched", name, statistic, p, message))
+    return _tested(rows, significance)
 
 
 def _untouched(arms: BucketArms) -> tuple[float, int, int]:
@@ -94,37 +94,37 @@ def _untouched(arms: BucketArms) -> tuple[float, int, int]:
     return statistic, len(index), index[worst] + 1
 
 
-def agreement_findings(curve: Curve, alarm: float) -> list[Finding]:
+def agreement_findings(curve: Curve, significance: float) -> list[Finding]:
     """Do buckets that reach a position by different ways agree on it? Chi-square of the misfit."""
     if curve.misfit is None or curve.misfit[1] <= 0:
         return []
     statistic, freedom = curve.misfit
     p = float(chi2.sf(statistic, freedom))
-    words = f"{freedom} comparisons more than needed; misfit {statistic:.1f}"
-    return _tested([("agreement", "buckets", statistic, p, words)], alarm)
+    message = f"{freedom} comparisons more than needed; misfit {statistic:.1f}"
+    return _tested([("agreement", "buckets", statistic, p, message)], significance)
 
 
 def joint_findings(curve: Curve, pairs: Iterable[PairEstimate]) -> list[Finding]:
     """Each measured psi against the product and the minimum of its two theta."""
     rows, between = [], [0, 0]
     for pair in pairs:
-        if pair.source != "measured" or (pair.k, pair.l) == (1, 2):
+        if pair.source != "estimated" or (pair.k, pair.l) == (1, 2):
             continue
         a, b = curve.theta[pair.k - 1], curve.theta[pair.l - 1]
         low, high = pair.interval()
         holds = [low <= a * b <= high, low <= min(a, b) <= high]
         between[0] += holds[0]
         between[1] += holds[1]
-        words = f"psi {pair.raw:.4f} [{low:.4f}, {high:.4f}]"
-        words += f"; product {a * b:.4f}, minimum {min(a, b):.4f}"
+        message = f"psi {pair.raw:.4f} [{low:.4f}, {high:.4f}]"
+        message += f"; product {a * b:.4f}, minimum {min(a, b):.4f}"
         subject = f"({pair.k}, {pair.l})"
-        rows.append(Finding("joint", subject, pair.raw, np.nan, "ok", words))
+        rows.append(Finding("joint", subject, pair.raw, np.nan, "ok", message))
     if rows:
-        words = (
+        message = (
             f"of {len(rows)} measured pairs, {between[0]} intervals hold the product "
             f"(independent browsing) and {between[1]} the minimum (continuous)"
         )
-        rows.insert(0, Finding("joint", "all", float(len(rows)), np.nan, "ok", words))
+        rows.insert(0, Finding("joint", "all", float(len(rows)), np.nan, "ok", message))
     return rows
 
 
@@ -135,13 +135,13 @@ def browsing_findings(chosen: BrowsingFit, fared: Iterable[BrowsingFit]) -> list
     rows = []
     for fit in fits:
         behind = f"{fit.bic - best:,.0f} behind the best" if fit.bic > best else "the best"
-        words = f"{fit.name}: BIC {fit.bic:,.0f}, {behind}"
-        words += "; chosen" if fit.name == chosen.name else ""
-        rows.append(Finding("browsing", fit.name, fit.bic, np.nan, "ok", words))
+        message = f"{fit.name}: BIC {fit.bic:,.0f}, {behind}"
+        message += "; chosen" if fit.name == chosen.name else ""
+        rows.append(Finding("browsing", fit.name, fit.bic, np.nan, "ok", message))
     return rows
 
 
-def trust_findings(fits: list[Regression], alarm: float) -> list[Finding]:
+def trust_findings(fits: list[Regression], significance: float) -> list[Finding]:
     """Intercept: clicks that relevance does not explain. Curvature: not affine at all."""
     rows = []
     for fit in fits:
@@ -150,18 +150,18 @@ def trust_findings(fits: list[Regression], alarm: float) -> list[Finding]:
             ("curvature", fit.curvature, fit.curvature_error, "clicks are not affine"),
         ):
             p = float(2 * t.sf(abs(value) / max(error, 1e-300), fit.freedom))
-            words = (
+            message = (
                 f"position {fit.position}: {name} {value:.4f} +- {error:.4f} ({meaning}, if not 0)"
             )
-            rows.append((name, str(fit.position), value, p, words))
+            rows.append((name, str(fit.position), value, p, message))
     return [
         finding
         for name in ("intercept", "curvature")
-        for finding in _tested([r for r in rows if r[0] == name], alarm)
+        for finding in _tested([r for r in rows if r[0] == name], significance)
     ]
 
 
-def drift_findings(before: Curve, after: Curve, alarm: float) -> list[Finding]:
+def drift_findings(before: Curve, after: Curve, significance: float) -> list[Finding]:
     """Has theta changed between two windows? Wald test on the logs of the common positions.
 
     A covariance from a few blocks of queries cannot be inverted for so many positions: then the
@@ -176,7 +176,7 @@ def drift_findings(before: Curve, after: Curve, alarm: float) -> list[Finding]:
     covariance = before.covariance[inside] + after.covariance[inside]
     errors = np.abs(change) / np.sqrt(np.diag(covariance))
     largest = int(np.argmax(errors))
-    words = (
+    message = (
         f"{both.size} positions compared; largest change at {both[largest] + 1}: "
         f"{np.expm1(change[largest]):+.1%}"
     )
@@ -187,4 +187,4 @@ def drift_findings(before: Curve, after: Curve, alarm: float) -> list[Finding]:
     else:
         statistic = float(errors[largest])
         p = min(1.0, both.size * 2 * float(t.sf(statistic, freedom)))
-    return _tested([("drift", "theta", statistic, p, words)], alarm)
+    return _tested([("drift", "theta", statistic, p, message)], significance)

@@ -60,9 +60,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "pivot": _harvested("pivot"),
     "adjacent": _harvested("adjacent"),
     "regression_em": _regression_em,
-    "affine": lambda e, how: affine_curve(
-        e.trust or [], e.swaps.positions, first_beta=how.first_beta
-    ),
+    "affine": lambda e, how: affine_curve(e.trust or [], e.swaps.positions, beta_1=how.beta_1),
     "given": lambda e, how: given_curve(e.theta or []),
 }
 

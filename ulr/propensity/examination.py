@@ -1,4 +1,4 @@
-"""Propensities for the pairs stage: those of the warehouse, or of a file that a user gives.
+"""Examination for the pairs stage: those of the warehouse, or of a file that a user gives.
 
 Both are rows of segment, k, l, psi (theta where k = l), alpha, beta, with one set per segment and
 one pooled. A curve ends before the first position that was refused.
@@ -6,20 +6,45 @@ one pooled. A curve ends before the first position that was refused.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ulr.errors import UserError
-from ulr.pairs.weights import Propensities
 from ulr.warehouse.storage import open_filesystem
 from ulr.warehouse.tables import Warehouse
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What is known of examination, by position (index 0 is position 1).
+
+    theta (K), psi (K x K, symmetric); alpha, beta (K) of P(click at k) = alpha R + beta.
+    """
+
+    theta: np.ndarray
+    psi: np.ndarray
+    alpha: np.ndarray | None = None
+    beta: np.ndarray | None = None
+
+    @property
+    def depth(self) -> int:
+        """How many positions are known."""
+        return self.theta.size
+
+    def cut(self, depth: int) -> Examination:
+        """The first `depth` positions."""
+        alpha, beta = (None if x is None else x[:depth] for x in (self.alpha, self.beta))
+        return Examination(self.theta[:depth], self.psi[:depth, :depth], alpha, beta)
+
 
 COLUMNS = ("segment", "k", "l", "psi")
 WAREHOUSE = "warehouse"
 
-Known = tuple[Propensities, dict[str, Propensities]]
+Known = tuple[Examination, dict[str, Examination]]
 
 
 def known_propensities(source: str, warehouse: Warehouse) -> Known:
@@ -50,7 +75,7 @@ def as_published(theta: pa.Table, psi: pa.Table) -> Known:
     return pooled, deep
 
 
-def _published_set(theta: pa.Table, psi: pa.Table, segment: str | None) -> Propensities | None:
+def _published_set(theta: pa.Table, psi: pa.Table, segment: str | None) -> Examination | None:
     rows, pairs = (
         t.filter(pc.is_null(t["segment"]) if segment is None else pc.equal(t["segment"], segment))
         for t in (theta, psi)
@@ -66,10 +91,10 @@ def _published_set(theta: pa.Table, psi: pa.Table, segment: str | None) -> Prope
     k, v = (pairs[name].to_numpy() - 1 for name in ("k", "l"))
     matrix[k, v] = matrix[v, k] = pairs["psi"].to_numpy()
     trust = None if np.isnan(alpha[:depth]).any() or np.isnan(beta[:depth]).any() else (alpha, beta)
-    return Propensities(curve, matrix, *(trust or (None, None))).cut(depth)
+    return Examination(curve, matrix, *(trust or (None, None))).cut(depth)
 
 
-def read_examination(url: str) -> tuple[Propensities, dict[str, Propensities]]:
+def read_examination(url: str) -> tuple[Examination, dict[str, Examination]]:
     """The pooled propensities (rows without a segment, or the mean of all), and each segment's."""
     fs, path = open_filesystem(url)
     try:
@@ -89,7 +114,7 @@ def read_examination(url: str) -> tuple[Propensities, dict[str, Propensities]]:
     return (_one(pooled, url) if pooled.num_rows else _mean(list(by_segment.values()))), by_segment
 
 
-def _one(table: pa.Table, url: str) -> Propensities:
+def _one(table: pa.Table, url: str) -> Examination:
     if table["k"].null_count or table["l"].null_count:
         raise UserError(f"{url}: a row without k or l; both are positions, from 1")
     if (lowest := min(pc.min(table["k"]).as_py(), pc.min(table["l"]).as_py())) < 1:
@@ -102,7 +127,7 @@ def _one(table: pa.Table, url: str) -> Propensities:
         at = np.argwhere(np.isnan(psi))[0] + 1
         raise UserError(f"{url}: no psi for positions ({at[0]}, {at[1]}); estimate it")
     alpha, beta = (_diagonal(table, name, size) for name in ("alpha", "beta"))
-    return Propensities(np.diag(psi).copy(), psi, alpha, beta)
+    return Examination(np.diag(psi).copy(), psi, alpha, beta)
 
 
 def _diagonal(table: pa.Table, name: str, size: int) -> np.ndarray | None:
@@ -116,10 +141,10 @@ def _diagonal(table: pa.Table, name: str, size: int) -> np.ndarray | None:
     return values
 
 
-def _mean(sets: list[Propensities]) -> Propensities:
+def _mean(sets: list[Examination]) -> Examination:
     size = min(s.theta.size for s in sets)
     psi = np.mean([s.psi[:size, :size] for s in sets], axis=0)
     known = all(s.alpha is not None and s.beta is not None for s in sets)
     alpha = np.mean([s.alpha[:size] for s in sets], axis=0) if known else None
     beta = np.mean([s.beta[:size] for s in sets], axis=0) if known else None
-    return Propensities(np.diag(psi).copy(), psi, alpha, beta)
+    return Examination(np.diag(psi).copy(), psi, alpha, beta)

@@ -118,7 +118,7 @@ def harvested_curve(table: pa.Table, positions: int, *, form: str, min_clicks: i
         theta,
         covariance,
         np.rint(support).astype(np.int64),
-        ["refused" if p in refused else "measured" for p in places],
+        ["insufficient" if p in refused else "estimated" for p in places],
         [refused.get(p, "") for p in places],
         components,
         freedom=max(np.count_nonzero(clicks.any(axis=(1, 2))) - 1, 1),

@@ -81,15 +81,17 @@ def joint_estimates(
         if bad:
             note = f"theta({bad[0]}) was refused: {curve.note[bad[0] - 1]}"
             rows.append(
-                PairEstimate(k, v, np.nan, np.nan, np.nan, support, "refused", note, curve.reach)
+                PairEstimate(
+                    k, v, np.nan, np.nan, np.nan, support, "insufficient", note, curve.reach
+                )
             )
             continue
         if (k, v) in measured:
-            psi, error, source = *measured[k, v], "measured"
+            psi, error, source = *measured[k, v], "estimated"
         else:
-            psi, error, source = fit.psi[k - 1, v - 1], _filled_error(curve, k, v, fit), "filled"
+            psi, error, source = fit.psi[k - 1, v - 1], _filled_error(curve, k, v, fit), "imputed"
         bounded = frechet(psi, curve.theta[k - 1], curve.theta[v - 1], first=fit.first)
-        notes = [f"from {fit.name}" + (f"; {why}" if why else "")] if source == "filled" else []
+        notes = [f"from {fit.name}" + (f"; {why}" if why else "")] if source == "imputed" else []
         if abs(bounded - psi) > 1e-9:
             notes.append(f"projected from {psi:.4f}")
         told = "; ".join(notes)

@@ -123,7 +123,7 @@ def em_curve(
     theta[bad] = np.nan
     covariance[bad, :] = covariance[:, bad] = np.nan
     places = range(1, positions + 1)
-    source = ["refused" if p in refused else "measured" for p in places]
+    source = ["insufficient" if p in refused else "estimated" for p in places]
     note = [refused.get(p, "") for p in places]
     return Curve(
         "regression_em", theta, covariance, support, source, note, components, freedom=folds - 1

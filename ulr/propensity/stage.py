@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Propensities
-from ulr.dates import parse_dates
 from ulr.errors import UserError
 from ulr.features.files import find_features
 from ulr.propensity import diagnostics
@@ -27,8 +26,9 @@ from ulr.propensity.regression_em import Exposures
 from ulr.propensity.swap_counts import Arm, counts_of
 from ulr.propensity.tables import SegmentResult, curve_table, findings_table, joint_table
 from ulr.propensity.tasks import em_exposures, exposures, harvest_table, moment_table, swap_counts
+from ulr.warehouse.stage import fingerprint_of
 from ulr.warehouse.storage import Storage
-from ulr.warehouse.tables import Outcome, Warehouse, identity_of
+from ulr.warehouse.tables import Outcome, Warehouse
 
 TABLES = ("diagnostics", "joint_propensities", "propensities")  # one run's, the last to be read
 
@@ -54,7 +54,7 @@ def build_propensities(
     files = [f for p in partitions for f in warehouse.files("groups", p)]
     inputs = {p: m.fingerprint for p, m in published.items() if m is not None} | _files_read(how)
     settings = how.model_dump()
-    identity = identity_of(inputs=inputs, settings=settings)
+    identity = fingerprint_of(inputs=inputs, settings=settings)
     there = [warehouse.current(table) for table in TABLES]
     if all(m and m.fingerprint == identity for m in there) and not force:
         return PropensityOutcome(there[-1], skipped=True)
@@ -93,7 +93,7 @@ def estimate_propensities(
     parts = _documents(spark, url, files, how)
     everything = Evidence(pool, parts.harvest, _trust(parts.moments), parts.shown, theta)
     segments = _segments(rows, how)
-    how = _shared_alarm(how, 1 + len(segments))
+    how = _shared_significance(how, 1 + len(segments))
     results = [estimate_segment(None, everything, how)]
     pooled = results[0].curve
     for segment in segments:
@@ -109,12 +109,17 @@ def drift(
     spark: SparkSession, url: str, windows: Sequence[Sequence[str]], how: Propensities
 ) -> list:
     """Findings on how theta of all traffic changed between two windows of groups files."""
-    only = {"segments": False, "joint": "none", "browsing": "independent", "test_trust": False}
+    only = {
+        "segments": False,
+        "joint": "none",
+        "browsing_model": "independent",
+        "test_trust": False,
+    }
     of_theta = how.model_copy(update=only)
     before, after = (
         estimate_propensities(spark, url, files, of_theta)[0].curve for files in windows
     )
-    return drift_findings(before, after, how.alarm)
+    return drift_findings(before, after, how.significance)
 
 
 def plain_rates(
@@ -133,20 +138,6 @@ def plain_rates(
     plain = sum(arms, Arm.empty(positions))
     pages = pc.sum(rows.filter(pc.equal(rows["l"], 0))["sessions"]).as_py() or 0
     return plain.together / max(plain.sessions, 1), pages
-
-
-def window_dates(warehouse: Warehouse, text: str, days: int) -> list[dt.date]:
-    """The published dates of a window: given whole as D1..D2, or by its last day."""
-    asked = parse_dates(text)
-    if ".." not in text:
-        asked = [asked[0] - dt.timedelta(days=n) for n in reversed(range(days))]
-    there = set(warehouse.partitions("groups"))
-    found = [date for date in asked if f"dt={date}" in there]
-    if not found:
-        names = sorted(there)
-        hint = f"there is {names[0]} to {names[-1]}" if names else "run `ulr groups` first"
-        raise UserError(f"no groups from {asked[0]} to {asked[-1]} in the warehouse; {hint}")
-    return found
 
 
 @dataclass(frozen=True)
@@ -199,10 +190,10 @@ def _segments(rows: pa.Table, how: Propensities) -> list[str]:
     return sorted(pc.unique(rows["segment"]).drop_null().to_pylist())
 
 
-def _shared_alarm(how: Propensities, parts: int) -> Propensities:
+def _shared_significance(how: Propensities, parts: int) -> Propensities:
     """The alarm is over all tests of a kind: with a share of it for each part of the traffic, more
     segments are no more false alarms."""
-    return how.model_copy(update={"alarm": how.alarm / parts})
+    return how.model_copy(update={"significance": how.significance / parts})
 
 
 def _deepest(rows: pa.Table) -> int:
@@ -228,19 +219,19 @@ def estimate_segment(
     if how.monotone:  # last: a value of all traffic's may rise above the segment's own
         curve = monotone(curve)
     swaps = evidence.swaps if evidence.swaps.buckets else None
-    fit, fared = fit_browsing(how.browsing, curve.theta, swaps, width=how.row_width)
+    fit, fared = fit_browsing(how.browsing_model, curve.theta, swaps, width=how.row_width)
     solution = None
     if swaps is not None and how.joint != "none":
         solution = measure_pairs(swaps, min_coclicks=how.min_coclicks, joint=how.joint)
     pairs = joint_estimates(curve, solution, fit)
     findings = diagnostics.component_findings(measured)
-    findings += diagnostics.agreement_findings(measured, how.alarm)
+    findings += diagnostics.agreement_findings(measured, how.significance)
     if swaps is not None:
-        findings += diagnostics.sample_ratio_findings(swaps, how.alarm)
-        findings += diagnostics.untouched_findings(swaps, how.alarm)
+        findings += diagnostics.sample_ratio_findings(swaps, how.significance)
+        findings += diagnostics.untouched_findings(swaps, how.significance)
         findings += diagnostics.joint_findings(curve, pairs)
         findings += diagnostics.browsing_findings(fit, fared)
-    findings += diagnostics.trust_findings(evidence.trust or [], how.alarm)
+    findings += diagnostics.trust_findings(evidence.trust or [], how.significance)
     return SegmentResult(segment, curve, pairs, fit, fared, findings)
 
 

@@ -114,7 +114,7 @@ def _segment_json(result: SegmentResult) -> dict[str, Any]:
     }
 
 
-def words(results: Sequence[SegmentResult]) -> list[str]:
+def summary_lines(results: Sequence[SegmentResult]) -> list[str]:
     """What a person should read first: refusals and warnings, then the sums."""
     lines = []
     for result in results:
@@ -125,16 +125,16 @@ def words(results: Sequence[SegmentResult]) -> list[str]:
         lines += [
             f"  position {i + 1} {source}: {result.curve.note[i]}"
             for i, source in enumerate(result.curve.source)
-            if source in ("refused", "pooled")
+            if source in ("insufficient", "pooled")
         ]
         pairs = [p.source for p in result.pairs]
         counted = ", ".join(f"{pairs.count(s)} {s}" for s in dict.fromkeys(pairs))
         lines.append(
             f"  psi: {counted or 'none'}; browsing {result.browsing.name}" + _fared(result)
         )
-        lines += [f"  {f.verdict}: {f.words}" for f in result.findings if f.verdict != "ok"]
+        lines += [f"  {f.verdict}: {f.message}" for f in result.findings if f.verdict != "ok"]
         lines += [
-            f"  {f.words}" for f in result.findings if f.check == "joint" and f.subject == "all"
+            f"  {f.message}" for f in result.findings if f.check == "joint" and f.subject == "all"
         ]
     return lines
 

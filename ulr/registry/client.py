@@ -23,10 +23,11 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
 
-from ulr.errors import RegistryAway, UserError
+from ulr.config.settings import Settings
+from ulr.errors import RegistryUnavailable, UserError
 from ulr.registry.runs import LIVE, write_model, write_record
 from ulr.registry.submission import Submission
-from ulr.warehouse.storage import fingerprint
+from ulr.warehouse.stage import fingerprint
 
 CHALLENGER, CHAMPION = "challenger", "champion"
 DATABASE = "mlflow.db"
@@ -220,7 +221,9 @@ class Registry:
             if isinstance(error, MlflowException) and error.error_code not in _AWAY:
                 raise
             why = str(error).splitlines()[0][:200]
-            raise RegistryAway(f"the model registry {self.uri} does not answer: {why}") from error
+            raise RegistryUnavailable(
+                f"the model registry {self.uri} does not answer: {why}"
+            ) from error
         finally:
             os.environ.pop(_URI, None)
             if before is not None:
@@ -242,3 +245,16 @@ def _make_database(path: Path) -> None:
 
 def _registered(found: ModelVersion, *, new: bool = False) -> Registered:
     return Registered(int(found.version), found.run_id, dict(found.tags), new)
+
+
+def registry_of(settings: Settings) -> Registry:
+    """The server that the settings name, or the environment, or the folder."""
+    how = settings.mlflow
+    uri = how.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or how.local_path
+    return Registry(
+        uri,
+        experiment=how.experiment,
+        name=how.registered_model,
+        retries=how.retries,
+        backoff=how.backoff,
+    )

@@ -21,7 +21,7 @@ class Verdict:
     against: list[str]
 
 
-def give_verdict(
+def decide(
     *,
     metric: str,
     lead: Estimate | None,

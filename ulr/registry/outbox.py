@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from ulr.errors import RegistryAway
+from ulr.errors import RegistryUnavailable
 from ulr.registry import Registered, Registry
 from ulr.registry.submission import Submission, read_submission
 from ulr.warehouse.tables import Warehouse
@@ -14,14 +14,14 @@ FOLDER = "outbox"
 
 
 @contextlib.contextmanager
-def kept_if_away(warehouse: Warehouse, training: Submission) -> Iterator[None]:
+def queue_if_unavailable(warehouse: Warehouse, training: Submission) -> Iterator[None]:
     """If the registry does not answer in the block, keep the model with its record and say how to
     send them later: a trained model is never lost to a failed upload."""
     try:
         yield
-    except RegistryAway as away:
+    except RegistryUnavailable as away:
         warehouse.storage.write_json(training.to_json(), FOLDER, f"{training.fingerprint}.json")
-        raise RegistryAway(
+        raise RegistryUnavailable(
             f"{away}; the model is kept in {warehouse.storage.shown(FOLDER)}: "
             "send it with `ulr registry sync` when the server is back"
         ) from away

@@ -16,8 +16,8 @@ from ulr.errors import UserError
 from ulr.evaluation.totals import Estimate, Totals, metric_values
 from ulr.models.booster import other_features
 from ulr.registry import CHALLENGER, CHAMPION, Registered, Registry
-from ulr.registry.gate import Verdict, give_verdict
-from ulr.registry.outbox import kept_if_away, sync
+from ulr.registry.gate import Verdict, decide
+from ulr.registry.outbox import queue_if_unavailable, sync
 from ulr.registry.submission import Submission
 from ulr.warehouse.tables import Warehouse
 
@@ -58,7 +58,7 @@ def promote(
     force: str | None = None,
 ) -> Decision:
     """Let the gate decide. measured: propensities are the warehouse's, with diagnostics."""
-    with contextlib.nullcontext() if dry_run else kept_if_away(warehouse, training):
+    with contextlib.nullcontext() if dry_run else queue_if_unavailable(warehouse, training):
         if not dry_run:
             sync(registry, warehouse)  # what waits from earlier nights goes first
         champion = registry.holder(CHAMPION)
@@ -66,10 +66,10 @@ def promote(
         if champion and champion.tags.get("ulr.fingerprint") == training.fingerprint:
             return Decision("champion", known, known, _promoted_before(champion))
         text = registry.model_text(f"models:/{registry.name}/{known}") if champion else ""
-        apart = _apart(text, training.model) if champion else ""
+        apart = incomparable(text, training.model) if champion else ""
         judged = judge(text) if champion and not apart else None
         lead = _lead(judged, method, how.metric) if judged else None
-        verdict = give_verdict(
+        verdict = decide(
             metric=how.metric,
             lead=lead,
             sample_size=training.metrics.get(SAMPLE_SIZE),
@@ -116,7 +116,7 @@ def _promoted_before(champion: Registered) -> Verdict:
     return Verdict(True, ["it is the champion already", *said], [])
 
 
-def _apart(champion: str, challenger: str) -> str:
+def incomparable(champion: str, challenger: str) -> str:
     """Why two models cannot score the same rows: then only a person can choose between them."""
     difference = other_features(champion, challenger)
     return f"it cannot be compared with the champion: {difference}" if difference else ""
@@ -137,18 +137,21 @@ def _not_older(training: Submission, champion: Registered | None, verdict: Verdi
             (training.tags, champion.tags if champion else {})]  # fmt: skip
     if not all(ends) or ends[0] >= ends[1] or "unknown" in ends:
         return verdict
-    return _but(verdict, f"its window ends on {ends[0]}, the champion's on {ends[1]}")
+    return with_objection(verdict, f"its window ends on {ends[0]}, the champion's on {ends[1]}")
 
 
 def _after_rollback(version: Registered | None, verdict: Verdict) -> Verdict:
     why = version.tags.get(ROLLED_BACK) if version else None
     if why is None:
         return verdict
-    return _but(verdict, f"it was rolled back: {why}; --force REASON promotes it all the same")
+    return with_objection(
+        verdict, f"it was rolled back: {why}; --force REASON promotes it all the same"
+    )
 
 
-def _but(verdict: Verdict, words: str) -> Verdict:
-    return Verdict(False, [*verdict.reasons, words], [*verdict.against, words])
+def with_objection(verdict: Verdict, message: str) -> Verdict:
+    """Return the verdict with one more reason to refuse."""
+    return Verdict(False, [*verdict.reasons, message], [*verdict.against, message])
 
 
 def _write_down(

@@ -13,13 +13,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ulr.version import __version__
+from ulr.config.load import flat
+from ulr.config.settings import Settings
+from ulr.evaluation.stage import last_totals
 from ulr.evaluation.totals import Totals, metric_values
 from ulr.models.published import model_manifest, pairs_of_model, read_model, read_record
-from ulr.pairs.stage import partition_name
-from ulr.redact import masked
-from ulr.warehouse.storage import fingerprint
-from ulr.warehouse.tables import Warehouse
+from ulr.redact import redact
+from ulr.version import __version__
+from ulr.warehouse.stage import fingerprint
+from ulr.warehouse.tables import Warehouse, partition_name
 
 EXAMPLE_ROWS = 5
 
@@ -68,7 +70,7 @@ def gather_submission(
     days = sorted(day.removeprefix("dt=") for day in groups)
     window = f"{days[0]}..{days[-1]}" if days else "unknown"
     health = _health(warehouse, method) if pairs else []
-    shown = masked(flat(settings))
+    shown = redact(flat(settings))
     files = {
         "settings.json": _json(shown),
         "inputs.json": _json({"model": manifest.inputs, "pairs": pairs.inputs if pairs else None}),
@@ -95,17 +97,6 @@ def gather_submission(
         history=record.get("validation", {}),
         files=files,
     )
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested settings as `section.key`."""
-    found: dict[str, str] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping) and value:
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = str(value)
-    return found
 
 
 def _metrics(totals: Totals | None, name: str) -> dict[str, float]:
@@ -158,3 +149,24 @@ def _example(warehouse: Warehouse, method: str) -> list[list[float]]:
 
 def _json(content: Any) -> str:
     return json.dumps(content, indent=1, sort_keys=True, default=str) + "\n"
+
+
+def submission_of(warehouse: Warehouse, settings: Settings) -> Submission:
+    """The configured method's model with all that is known of it."""
+    method = settings.pairs.method
+    totals = last_totals(warehouse, method, read_model(warehouse, method))
+    return submission(warehouse, method, settings, totals)
+
+
+def submission(
+    warehouse: Warehouse,
+    method: str,
+    settings: Settings,
+    totals: Totals | None,
+    *,
+    name: str | None = None,
+) -> Submission:
+    """A method's model with the settings that made it; name: its own in the totals."""
+    used = settings.model_dump(mode="json", exclude={"simulate", "plan_swaps", "compare", "mlflow"})
+    used["pairs"]["method"] = method
+    return gather_submission(warehouse, method, settings=used, totals=totals, name=name or method)

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from ulr.config.settings import Settings
 from ulr.evaluation.totals import Totals, metrics_table
 from ulr.models.published import evaluation_name, read_model, read_record
-from ulr.pairs.stage import partition_name
 from ulr.report.facts import Row
-from ulr.warehouse.storage import fingerprint, open_filesystem
-from ulr.warehouse.tables import Manifest, Warehouse
+from ulr.warehouse.stage import fingerprint
+from ulr.warehouse.storage import open_filesystem
+from ulr.warehouse.tables import Manifest, Warehouse, partition_name
 
 PROPENSITIES = {"curve": "propensities", "joint": "joint_propensities",
                 "diagnostics": "diagnostics"}  # fmt: skip
@@ -103,7 +103,7 @@ def days_of(warehouse: Warehouse, window: Sequence[dt.date]) -> list[Row]:
 def simulated_truth(settings: Settings) -> list[Row]:
     """The simulator's examination, where the log that is read is the one that it wrote."""
     simulated = settings.simulate.path.rstrip("/")
-    if settings.sessions.path.rstrip("/") != f"{simulated}/log":
+    if settings.log.path.rstrip("/") != f"{simulated}/log":
         return []
     fs, path = open_filesystem(f"{simulated}/truth/examination.parquet")
     if not fs.get_file_info(path).is_file:

@@ -12,15 +12,13 @@ from importlib import metadata
 from platform import python_version
 from typing import Any
 
-from ulr.version import __version__
 from ulr.clicklog.quarantine import examples_of
-from ulr.config.load import default_settings
+from ulr.config.load import default_settings, flat
 from ulr.config.settings import Settings
 from ulr.errors import UserError
 from ulr.evaluation.totals import Totals
 from ulr.propensity.examination import WAREHOUSE
-from ulr.redact import masked
-from ulr.registry.submission import flat
+from ulr.redact import redact
 from ulr.report.collect import (
     Model,
     comparison_metrics,
@@ -33,6 +31,7 @@ from ulr.report.collect import (
 )
 from ulr.report.facts import NIGHT, Facts, Row, read_facts, report_name
 from ulr.report.page import page
+from ulr.version import __version__
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
 
@@ -161,7 +160,7 @@ def differences(variants: Mapping[str, Settings]) -> dict[str, dict[str, str]]:
     found = {name: {key: value for key, value in own.items()
                     if first.get(key) != value and key != "pairs.method"}
              for name, own in every.items()}  # fmt: skip
-    return {name: masked(changed) for name, changed in found.items() if changed}
+    return {name: redact(changed) for name, changed in found.items() if changed}
 
 
 def _not_made(stages: Sequence[Row]) -> dict[str, str]:
@@ -189,7 +188,7 @@ def _about(warehouse: Warehouse, settings: Settings, window: Sequence[dt.date]) 
         "days": days,
         "quarantine": examples_of(warehouse, [day["date"] for day in days]),
         "truth": simulated_truth(settings),
-        "settings": masked(own),
+        "settings": redact(own),
         "changed": [name for name, value in own.items() if default.get(name) != value],
         "versions": {"ulr": __version__, "python": python_version(), **libraries},
     }

@@ -79,10 +79,10 @@ class Continuous:
 @dataclass(frozen=True)
 class RowSkipping:
     """A grid of `width` columns: a row is skipped with probability gamma; after rank v the user
-    goes on with probability go_on[v - 1] (Kurennoy eq. 22-24)."""
+    goes on with probability continue_probability[v - 1] (Kurennoy eq. 22-24)."""
 
     gamma: float
-    go_on: np.ndarray
+    continue_probability: np.ndarray
     width: int
 
     def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
@@ -94,12 +94,12 @@ class RowSkipping:
             if k % self.width == 0:
                 in_row = rng.random(pages) >= self.gamma
             examined[:, k] = browsing & in_row
-            browsing &= ~examined[:, k] | (rng.random(pages) < self.go_on[k])
+            browsing &= ~examined[:, k] | (rng.random(pages) < self.continue_probability[k])
         return examined
 
     def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """psi(k, l) = theta(k) P(l examined | k examined), by the same walk."""
-        positions = self.go_on.size
+        positions = self.continue_probability.size
         psi = np.zeros((positions, positions))
         for k in range(positions):
             psi[k, k] = self._reach(k)
@@ -108,24 +108,26 @@ class RowSkipping:
         return psi
 
     def _pass_row(self, row: int) -> float:
-        ranks = self.go_on[row * self.width : (row + 1) * self.width]
+        ranks = self.continue_probability[row * self.width : (row + 1) * self.width]
         return self.gamma + (1 - self.gamma) * float(np.prod(ranks))
 
     def _reach(self, k: int) -> float:
         """P(examine index k) from the top: pass the rows above, enter this one, walk to k."""
         above = np.prod([self._pass_row(m) for m in range(k // self.width)])
         start = k // self.width * self.width
-        return float(above * (1 - self.gamma) * np.prod(self.go_on[start:k]))
+        return float(above * (1 - self.gamma) * np.prod(self.continue_probability[start:k]))
 
     def _reach_from(self, k: int, v: int) -> float:
         """P(examine index v | index k examined), k < v."""
         row_k, row_v = k // self.width, v // self.width
         if row_k == row_v:
-            return float(np.prod(self.go_on[k:v]))
-        rest = np.prod(self.go_on[k : (row_k + 1) * self.width])
+            return float(np.prod(self.continue_probability[k:v]))
+        rest = np.prod(self.continue_probability[k : (row_k + 1) * self.width])
         between = np.prod([self._pass_row(m) for m in range(row_k + 1, row_v)])
         start = row_v * self.width
-        return float(rest * between * (1 - self.gamma) * np.prod(self.go_on[start:v]))
+        return float(
+            rest * between * (1 - self.gamma) * np.prod(self.continue_probability[start:v])
+        )
 
 
 @dataclass(frozen=True)

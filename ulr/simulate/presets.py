@@ -25,13 +25,13 @@ def experiment_of(settings: Simulate) -> Experiment:
     for swap in settings.swaps:
         buckets = families[swap.kind] if swap.kind else [str(swap.bucket)]
         names += buckets
-        shares += [swap.share / len(buckets)] * len(buckets)
+        shares += [swap.fraction / len(buckets)] * len(buckets)
     return Experiment(tuple(names), tuple(shares))
 
 
 def click_models(settings: Simulate) -> list[ClickModel]:
     """One model per segment, or one for all."""
-    everyone = Segment(name="", share=1.0, eta=settings.examination.eta)
+    everyone = Segment(name="", fraction=1.0, eta=settings.examination.eta)
     return [_click_model(settings, s.eta) for s in settings.segments or [everyone]]
 
 
@@ -42,7 +42,7 @@ def _click_model(settings: Simulate, eta: float) -> ClickModel:
         "independent": lambda: browsing.Independent(theta),
         "continuous": lambda: browsing.Continuous(theta),
         "row_skipping": lambda: browsing.RowSkipping(
-            how.gamma, np.full(last, how.go_on), how.width
+            how.gamma, np.full(last, how.continue_probability), how.width
         ),
         "cascade": lambda: browsing.Cascade(how.phi, how.beta),
         "single_choice": lambda: browsing.SingleChoice(theta),

@@ -25,7 +25,7 @@ from ulr.features.letor import read_letor
 from ulr.simulate.presets import click_models, experiment_of
 from ulr.simulate.randomness import scrambled_ids, stream
 from ulr.simulate.tables import impression_table, page_table, write_truth
-from ulr.simulate.traffic import Catalogue, draw_pages, fill_shelf, query_shares
+from ulr.simulate.traffic import Catalogue, draw_pages, query_shares, rank_catalogue
 from ulr.simulate.world import (
     Judged,
     LinearRanker,
@@ -197,7 +197,7 @@ def _write_page_files(
 def _draw_file(file: PageFile, catalogue: Catalogue, settings: Simulate) -> Iterator[pa.Table]:
     experiment = experiment_of(settings)
     queries = len(catalogue.names.queries)
-    shelf = fill_shelf(
+    shelf = rank_catalogue(
         catalogue,
         settings.positions,
         drift=settings.drift,
@@ -205,7 +205,7 @@ def _draw_file(file: PageFile, catalogue: Catalogue, settings: Simulate) -> Iter
         seed=settings.seed,
         day=file.day,
     )
-    shares = query_shares(queries, settings.zipf, settings.hot_query_share)
+    shares = query_shares(queries, settings.zipf, settings.hot_query_fraction)
     segments = settings.segments
     midnight = (settings.start - dt.date(1970, 1, 1)).days * DAY_US + file.day * DAY_US
     for start in range(0, file.pages, PAGES_PER_BLOCK):
@@ -216,7 +216,7 @@ def _draw_file(file: PageFile, catalogue: Catalogue, settings: Simulate) -> Iter
             count,
             shelf,
             query_cdf=np.cumsum(shares),
-            segment_cdf=np.cumsum([s.share for s in segments] or [1.0]),
+            segment_cdf=np.cumsum([s.fraction for s in segments] or [1.0]),
             models=click_models(settings),
             experiment=experiment,
         )

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ulr.config.settings import Simulate
 from ulr.simulate.clicks import relevance_of
 from ulr.simulate.presets import click_models
-from ulr.simulate.traffic import Catalogue, Pages, fill_shelf, query_shares
+from ulr.simulate.traffic import Catalogue, Pages, query_shares, rank_catalogue
 from ulr.simulate.world import Names
 from ulr.warehouse.schema import (
     TIMESTAMP,
@@ -100,10 +100,10 @@ def write_truth(settings: Simulate, catalogue: Catalogue) -> None:
 def _examination(settings: Simulate, catalogue: Catalogue) -> Iterator[pa.Table]:
     """One table per segment, for the rankings as they are without drift."""
     names, noise = catalogue.names, settings.relevance_noise
-    shelf = fill_shelf(
+    shelf = rank_catalogue(
         catalogue, settings.positions, drift=0.0, noise=noise, seed=settings.seed, day=0
     )
-    weight = query_shares(len(names.queries), settings.zipf, settings.hot_query_share)
+    weight = query_shares(len(names.queries), settings.zipf, settings.hot_query_fraction)
     labels = [s.name for s in settings.segments] or [None]
     for segment, model in zip(labels, click_models(settings), strict=True):
         psi, alpha, beta = model.truth(shelf.relevance, weight)

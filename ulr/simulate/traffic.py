@@ -25,7 +25,7 @@ class Catalogue:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class DailyRankings:
     """One date's rankings: row indices of the documents shown for each query, -1 past the end,
     and their relevance, -1 past the end. Both queries x positions."""
 
@@ -63,17 +63,17 @@ class Pages:
     clicks: np.ndarray
 
 
-def query_shares(queries: int, zipf: float, hot_query_share: float) -> np.ndarray:
-    """Zipf's law over the queries, after the first has taken `hot_query_share` of the traffic."""
+def query_shares(queries: int, zipf: float, hot_query_fraction: float) -> np.ndarray:
+    """Zipf's law over the queries, after the first has taken `hot_query_fraction` of the traffic."""
     shares = np.arange(1, queries + 1, dtype=float) ** -zipf
-    shares *= (1 - hot_query_share) / shares.sum()
-    shares[0] += hot_query_share
+    shares *= (1 - hot_query_fraction) / shares.sum()
+    shares[0] += hot_query_fraction
     return shares
 
 
-def fill_shelf(
+def rank_catalogue(
     catalogue: Catalogue, positions: int, *, drift: float, noise: float, seed: int, day: int
-) -> Shelf:
+) -> DailyRankings:
     """Rank every query's documents by production score, moved a little every day if `drift`."""
     counts = catalogue.names.doc_counts
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
@@ -89,13 +89,13 @@ def fill_shelf(
     if width < positions:
         shown = np.pad(shown, ((0, 0), (0, positions - width)), constant_values=-1)
     relevance = relevance_of(catalogue.labels[shown], catalogue.max_label, noise)
-    return Shelf(shown, np.where(shown >= 0, relevance, -1.0))
+    return DailyRankings(shown, np.where(shown >= 0, relevance, -1.0))
 
 
 def draw_pages(
     rng: np.random.Generator,
     count: int,
-    shelf: Shelf,
+    shelf: DailyRankings,
     *,
     query_cdf: np.ndarray,
     segment_cdf: np.ndarray,

@@ -114,7 +114,7 @@ class BinnedRows:
     def finish(self) -> lgb.Dataset:
         """The dataset, once all rows are there."""
         if self._filled != self.rows:
-            raise UserError(f"{self._filled} rows came where {self.rows} were announced")
+            raise UserError(f"{self._filled} rows came where {self.rows} were rows_per_rank")
         dataset = lgb.Dataset(None, params={})
         dataset._handle = self._handle
         dataset.set_label(np.zeros(self.rows, np.float32))  # the objective knows the pairs

@@ -54,7 +54,7 @@ class TrainState:
     Random draws are functions of the round's number, so there is no random state to keep.
     """
 
-    rounds: int = 0
+    num_iterations: int = 0
     model: str = ""
     biases: Biases | None = None
     history: tuple[float, ...] = ()

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ulr.engine.columns import whole
 from ulr.errors import UserError
-from ulr.kernels.layout import PairArrays, offsets_of, take_queries
+from ulr.kernels.layout import PairLists, offsets_of, take_queries
 from ulr.warehouse.schema import pairs_schema
 
 _INT32 = ("doc_rows", "positions", "pair_i", "pair_j")
@@ -23,7 +23,7 @@ class RankingData:
     query_ids: pa.Array
     features: np.ndarray
     labels: np.ndarray
-    pairs: PairArrays
+    pairs: PairLists
 
 
 def read_pairs(tables: Iterable[pa.Table | pa.RecordBatch]) -> RankingData:
@@ -36,7 +36,7 @@ def read_pairs(tables: Iterable[pa.Table | pa.RecordBatch]) -> RankingData:
     rows = columns["doc_ids"][0]
     width = _width(columns["features"][0], rows)
     values = {name: columns[name][1].to_numpy(zero_copy_only=False) for name in _INT32}
-    pairs = PairArrays(
+    pairs = PairLists(
         query_rows=rows,
         query_groups=columns["group_sizes"][0],
         group_docs=offsets_of(columns["group_sizes"][1].to_numpy()),

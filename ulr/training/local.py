@@ -15,12 +15,12 @@ from ulr.errors import UserError
 from ulr.training.bins import in_sample, make_reference
 from ulr.training.checkpoint import TrainState
 from ulr.training.data import RankingData, split_queries
-from ulr.training.distributed.communicator import Mesh
-from ulr.training.distributed.local_ranks import Member, ranks_of, train_crew
+from ulr.training.distributed.communicator import Communicator
+from ulr.training.distributed.local_ranks import Member, ranks_of, train_local_ranks
 from ulr.training.loop import TrainSpec
 from ulr.training.objective import Biases
 from ulr.training.parameters import Learner, split_parameters
-from ulr.training.shard import Bins, Shard, build_shard
+from ulr.training.shard import Bins, TrainShard, build_shard
 from ulr.training.validation import best_round, cut_of
 
 
@@ -42,16 +42,16 @@ class TrainedRanker:
         return self.booster.model_to_string(num_iteration=self.best_iteration)
 
 
-def ranker_of(state: TrainState, stop_on: str) -> TrainedRanker:
+def ranker_of(state: TrainState, early_stopping_metric: str) -> TrainedRanker:
     """The model at the end of training; with a history, the best prefix of its trees."""
     if not state.model:
         raise UserError(
             "not one tree could be split; lower lightgbm.min_sum_hessian_in_leaf, "
             "or train on more pairs"
         )
-    best = state.rounds
+    best = state.num_iterations
     if state.history:
-        best = best_round(state.history, cut_of(stop_on) is not None)
+        best = best_round(state.history, cut_of(early_stopping_metric) is not None)
     booster = lgb.Booster(model_str=state.model)
     return TrainedRanker(booster, best, state.biases, list(state.history))
 
@@ -59,14 +59,14 @@ def ranker_of(state: TrainState, stop_on: str) -> TrainedRanker:
 def train_ranker(
     data: RankingData,
     *,
-    rounds: int,
+    num_iterations: int,
     lightgbm: Mapping[str, Any],
-    metric: str = "ndcg",
-    repair: bool = True,
+    objective: str = "lambdarank",
+    nonnegative_weights: bool = True,
     biases: Biases | None = None,
     validation: RankingData | None = None,
-    stop_on: str = "pair_loss",
-    patience: int = 0,
+    early_stopping_metric: str = "pair_loss",
+    early_stopping_round: int = 0,
     checkpoint_every: int = 0,
     after_round: Callable[[int, float | None], None] | None = None,
 ) -> TrainedRanker:
@@ -74,15 +74,21 @@ def train_ranker(
 
     after_round: told the round's number and its validation value, if there is one.
     """
-    cut_of(stop_on)
-    learner = split_parameters(lightgbm, metric, repair)
-    stops = validation is not None and patience > 0
+    cut_of(early_stopping_metric)
+    learner = split_parameters(lightgbm, objective, nonnegative_weights)
+    stops = validation is not None and early_stopping_round > 0
     if stops:
         _refuse_other_width(data, validation)
-    spec = TrainSpec(rounds, learner, stop_on, patience if stops else 0, checkpoint_every)
+    spec = TrainSpec(
+        num_iterations,
+        learner,
+        early_stopping_metric,
+        early_stopping_round if stops else 0,
+        checkpoint_every,
+    )
     bins = bins_of(data, learner)
-    state, _ = train_crew(
-        Mesh(0, [None], 0.0),
+    state, _ = train_local_ranks(
+        Communicator(0, [None], 0.0),
         _members(data, validation if stops else None, bins),
         spec,
         TrainState(biases=biases),
@@ -90,7 +96,7 @@ def train_ranker(
         save=lambda state: None,
         tell=after_round or (lambda number, value: None),
     )
-    return ranker_of(state, stop_on)
+    return ranker_of(state, early_stopping_metric)
 
 
 def bins_of(data: RankingData, learner: Learner) -> Bins:
@@ -109,12 +115,12 @@ def _members(data: RankingData, validation: RankingData | None, bins: Bins) -> l
     return [Member(t, v) for t, v in zip(trains, checks, strict=True)]
 
 
-def _dealt(data: RankingData, ranks: int, bins: Bins) -> list[Shard | None]:
+def _dealt(data: RankingData, ranks: int, bins: Bins) -> list[TrainShard | None]:
     turn = np.arange(data.pairs.queries) % ranks
     return [_shard(split_queries(data, turn == rank), bins) for rank in range(ranks)]
 
 
-def _shard(part: RankingData, bins: Bins) -> Shard | None:
+def _shard(part: RankingData, bins: Bins) -> TrainShard | None:
     return build_shard([part], bins, part.pairs.rows) if part.pairs.rows else None
 
 

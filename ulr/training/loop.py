@@ -18,11 +18,11 @@ import numpy as np
 from ulr.kernels.threads import KERNELS
 from ulr.models.text import join_models, plain_model
 from ulr.training.checkpoint import TrainState
-from ulr.training.distributed.communicator import Mesh
+from ulr.training.distributed.communicator import Communicator
 from ulr.training.distributed.lightgbm_network import Network, open_network
 from ulr.training.objective import PairObjective
 from ulr.training.parameters import Learner
-from ulr.training.shard import Shard
+from ulr.training.shard import TrainShard
 from ulr.training.validation import Criterion, best_round, make_criterion
 
 Save = Callable[[TrainState], None]
@@ -33,10 +33,10 @@ Tell = Callable[[int, float | None], None]
 class TrainSpec:
     """The same for all workers. patience 0: all rounds are grown, without validation."""
 
-    rounds: int
+    num_iterations: int
     learner: Learner
-    stop_on: str = "pair_loss"
-    patience: int = 0
+    early_stopping_metric: str = "pair_loss"
+    early_stopping_round: int = 0
     checkpoint_every: int = 0
 
 
@@ -54,10 +54,15 @@ class Worker:
     """A worker with its shards, from one state of training to the next."""
 
     def __init__(
-        self, mesh: Mesh, spec: TrainSpec, train: Shard, validation: Shard | None, state: TrainState
+        self,
+        mesh: Communicator,
+        spec: TrainSpec,
+        train: TrainShard,
+        validation: TrainShard | None,
+        state: TrainState,
     ) -> None:
         self.mesh, self.spec, self.train, self.state = mesh, spec, train, state
-        self.validation = validation if spec.patience > 0 else None
+        self.validation = validation if spec.early_stopping_round > 0 else None
         self.objective = PairObjective(
             train.data.pairs, spec.learner.options, state.biases, mesh.sum
         )
@@ -73,10 +78,12 @@ class Worker:
         rows = data.pairs.rows if data is not None else 0
         positive = int((data.labels > 0).sum()) if data is not None else 0
         rows, positive = self.mesh.sum(np.array([rows, positive], np.int64))
-        if not rows or self.spec.patience <= 0:
+        if not rows or self.spec.early_stopping_round <= 0:
             return None
         sigmoid = self.spec.learner.options.sigmoid
-        return make_criterion(self.spec.stop_on, data, sigmoid, positive=int(positive))
+        return make_criterion(
+            self.spec.early_stopping_metric, data, sigmoid, positive=int(positive)
+        )
 
     def run(self, save: Save, tell: Tell) -> TrainState:
         """Train to the end; `save` is called with every state that a run may resume from."""
@@ -88,11 +95,11 @@ class Worker:
 
     def _segment(self, network: Network, tell: Tell) -> TrainState:
         """The trees up to the next checkpoint."""
-        first, state = self.state.rounds, self.state
-        length = self.spec.checkpoint_every or self.spec.rounds
-        last = min(self.spec.rounds, (first // length + 1) * length)
+        first, state = self.state.num_iterations, self.state
+        length = self.spec.checkpoint_every or self.spec.num_iterations
+        last = min(self.spec.num_iterations, (first // length + 1) * length)
         booster = self._booster(first, network.units)
-        history, grown, finished = list(state.history), 0, last >= self.spec.rounds
+        history, grown, finished = list(state.history), 0, last >= self.spec.num_iterations
         for number in range(first, last):
             if self._grow(booster, network, number):
                 finished = True  # no leaf can be split any more
@@ -111,7 +118,7 @@ class Worker:
             text = booster.model_to_string(num_iteration=grown)
             model = join_models(model, plain_model(text, self.total_rows))
         return replace(
-            state, rounds=first + grown, model=model, biases=self.objective.biases,
+            state, num_iterations=first + grown, model=model, biases=self.objective.biases,
             history=tuple(history), finished=finished,
         )  # fmt: skip
 
@@ -182,7 +189,7 @@ class Worker:
         if self.criterion is None:
             return False
         best = best_round(history, self.criterion.higher_is_better)
-        return len(history) - best >= self.spec.patience
+        return len(history) - best >= self.spec.early_stopping_round
 
     def _keep_scores(self, booster: lgb.Booster) -> None:
         """Where the next segment goes on from."""

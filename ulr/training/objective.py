@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ulr.kernels.lambdas import lambda_gradients
-from ulr.kernels.layout import PairArrays
+from ulr.kernels.layout import PairLists
 from ulr.kernels.losses import debias_counts, position_losses
 from ulr.kernels.threads import KERNELS
 
@@ -29,8 +29,8 @@ class LambdaOptions:
     sigmoid: float = 1.0
     lambdarank_truncation_level: int = 30
     lambdarank_norm: bool = False
-    metric: str = "ndcg"
-    repair: bool = True
+    objective: str = "lambdarank"
+    nonnegative_weights: bool = True
 
 
 def alone(totals: np.ndarray) -> np.ndarray:
@@ -43,7 +43,7 @@ def grid_for(bound: float) -> float:
     return max(GRID, 2.0 ** (math.frexp(bound)[1] - EXACT_BITS))
 
 
-def repaired(pairs: PairArrays) -> PairArrays:
+def make_nonnegative(pairs: PairLists) -> PairLists:
     """Raise both weights of a pair by the same amount until neither is negative.
 
     A both-clicked pair weighs a_i - a_ij < 0 under `joint`. Over many sessions these cancel what
@@ -63,12 +63,12 @@ class PairObjective:
 
     def __init__(
         self,
-        pairs: PairArrays,
+        pairs: PairLists,
         options: LambdaOptions,
         biases: Biases | None = None,
         reduce: Reduce = alone,
     ) -> None:
-        self.pairs = pairs = repaired(pairs) if options.repair else pairs
+        self.pairs = pairs = make_nonnegative(pairs) if options.nonnegative_weights else pairs
         self.options = options
         self.biases = biases
         self.reduce = reduce
@@ -106,7 +106,7 @@ class PairObjective:
             sigmoid=self.options.sigmoid,
             truncation_level=self.options.lambdarank_truncation_level,
             norm=self.options.lambdarank_norm,
-            metric=self.options.metric,
+            objective=self.options.objective,
             grid=grid_for(self._bound()),
         )
 
@@ -130,7 +130,7 @@ class PairObjective:
                 self.biases.t_minus,
                 sigmoid=self.options.sigmoid,
                 truncation_level=self.options.lambdarank_truncation_level,
-                metric=self.options.metric,
+                objective=self.options.objective,
             )
         self.biases = self.biases.updated(self.reduce(losses))
 
@@ -139,13 +139,13 @@ class PairObjective:
 class Biases:
     """Per position bin, both relative to position 1. `p`: 0 not regularised, 1 or 2 more so.
 
-    With `theta_given`, t+ stays what it was given as, and only t- is learned (Kurennoy 6.2).
+    With `fixed_click_bias`, t+ stays what it was given as, and only t- is learned (Kurennoy 6.2).
     """
 
     t_plus: np.ndarray
     t_minus: np.ndarray
     p: int
-    theta_given: bool = False
+    fixed_click_bias: bool = False
 
     def updated(self, losses: np.ndarray) -> Biases:
         """t_k = (loss_k / loss_1)^(1 / (p + 1)); a bin without loss keeps its value.
@@ -153,7 +153,7 @@ class Biases:
         losses: 2 x bins, plus and minus, in any unit.
         """
         plus, minus = (_relative(side.astype(np.float64), self.p) for side in losses)
-        t_plus = self.t_plus if self.theta_given else np.where(plus > 0, plus, self.t_plus)
+        t_plus = self.t_plus if self.fixed_click_bias else np.where(plus > 0, plus, self.t_plus)
         return replace(self, t_plus=t_plus, t_minus=np.where(minus > 0, minus, self.t_minus))
 
 
@@ -162,7 +162,7 @@ def first_biases(bins: int, p: int, theta: np.ndarray | None = None) -> Biases:
     if theta is None:
         return Biases(np.ones(bins), np.ones(bins), p)
     given = np.concatenate([theta, np.full(max(bins - theta.size, 0), theta[-1])])[:bins]
-    return Biases(given / given[0], np.ones(bins), p, theta_given=True)
+    return Biases(given / given[0], np.ones(bins), p, fixed_click_bias=True)
 
 
 def _relative(losses: np.ndarray, p: int) -> np.ndarray:

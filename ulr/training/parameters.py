@@ -75,7 +75,9 @@ class Learner:
         return {"feature_fraction_seed": seed}
 
 
-def split_parameters(lightgbm: Mapping[str, Any], metric: str, repair: bool = True) -> Learner:
+def split_parameters(
+    lightgbm: Mapping[str, Any], objective: str, nonnegative_weights: bool = True
+) -> Learner:
     """LightGBM's own parameters, the ones that our objective reads, and the bags that we draw."""
     given = _by_main_name(lightgbm)
     for name in (*NOT_OURS, *NETWORK):
@@ -103,7 +105,11 @@ def split_parameters(lightgbm: Mapping[str, Any], metric: str, repair: bool = Tr
     if int(rest.get("min_data_in_leaf", 20)) <= 1:
         rest["min_data_in_leaf"] = 0  # leaves are bounded by Hessian, not by an estimate of rows
     fixed = {"verbosity": -1, **rest, "objective": "none", "feature_pre_filter": False}
-    return Learner(fixed, LambdaOptions(**ours, metric=metric, repair=repair), bag)
+    return Learner(
+        fixed,
+        LambdaOptions(**ours, objective=objective, nonnegative_weights=nonnegative_weights),
+        bag,
+    )
 
 
 def _by_main_name(lightgbm: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ulr.training.local import TrainedRanker
 
-LEARNED = "t+/t-"  # the method whose biases are learned while training
+LEARNED = "unbiased-lambdamart"  # the method whose biases are learned while training
 
 
 @dataclass(frozen=True)
@@ -18,14 +18,14 @@ class TrainPlan:
     """Settings of one training, as plain values."""
 
     method: str
-    rounds: int
+    num_iterations: int
     lightgbm: Mapping[str, Any]
-    metric: str = "ndcg"
-    repair: bool = True
-    validation_share: float = 0.0
-    stop_on: str = "pair_loss"
-    patience: int = 0
-    p: int = 2
+    objective: str = "lambdarank"
+    nonnegative_weights: bool = True
+    validation_fraction: float = 0.0
+    early_stopping_metric: str = "pair_loss"
+    early_stopping_round: int = 0
+    bias_regularization: int = 2
     position_bins: int = 50
     theta: np.ndarray | None = None  # given: only t- is learned
     checkpoint_every: int = 50
@@ -38,7 +38,7 @@ def record_of(ranker: TrainedRanker, plan: TrainPlan) -> dict[str, Any]:
     return {
         "method": plan.method,
         "best_iteration": ranker.best_iteration,
-        "validation": {plan.stop_on: ranker.history} if ranker.history else {},
+        "validation": {plan.early_stopping_metric: ranker.history} if ranker.history else {},
         "t_plus": biases.t_plus.tolist() if biases else None,
         "t_minus": biases.t_minus.tolist() if biases else None,
         "lightgbm": dict(plan.lightgbm),

@@ -31,7 +31,7 @@ class Bins:
 
 
 @dataclass(frozen=True)
-class Shard:
+class TrainShard:
     """data: without its features; keys: a hash of each query's name; dataset: the binned rows."""
 
     data: RankingData
@@ -72,7 +72,7 @@ class ShardBuilder:
         self._scores.append(scores)
         self._pieces.append(_without_features(piece))
 
-    def finish(self) -> Shard:
+    def finish(self) -> TrainShard:
         """The shard, once all its rows are there."""
         names = pa.concat_arrays([piece.query_ids for piece in self._pieces])
         data = RankingData(
@@ -82,10 +82,12 @@ class ShardBuilder:
             concat_pairs([piece.pairs for piece in self._pieces]),
         )
         self._pieces = []
-        return Shard(data, hashes(names), self._rows.finish(), np.concatenate(self._scores))
+        return TrainShard(data, hashes(names), self._rows.finish(), np.concatenate(self._scores))
 
 
-def build_shard(pieces: Iterable[RankingData], bins: Bins, rows: int, model: str = "") -> Shard:
+def build_shard(
+    pieces: Iterable[RankingData], bins: Bins, rows: int, model: str = ""
+) -> TrainShard:
     """A shard from all its pieces."""
     builder = ShardBuilder(bins, rows, model)
     for piece in pieces:

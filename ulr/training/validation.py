@@ -48,8 +48,8 @@ def make_criterion(
         return Criterion(name, False, lambda scores: _pair_totals(scores, data, sigmoid))
     if not positive:
         raise UserError(
-            f"train.stop_on = {name!r}: no validation document has a positive label; "
-            "use train.stop_on=pair_loss"
+            f"train.early_stopping_metric = {name!r}: no validation document has a positive label; "
+            "use train.early_stopping_metric=pair_loss"
         )
     return Criterion(name, True, lambda scores: _ndcg_totals(scores, data, cut))
 
@@ -60,7 +60,9 @@ def cut_of(name: str) -> int | None:
         return None
     cut = name.removeprefix("ndcg_at_")
     if cut == name or not cut.isdigit() or int(cut) < 1:
-        raise UserError(f"train.stop_on = {name!r}: expected pair_loss or ndcg_at_K, K from 1")
+        raise UserError(
+            f"train.early_stopping_metric = {name!r}: expected pair_loss or ndcg_at_K, K from 1"
+        )
     return int(cut)
 
 

@@ -15,7 +15,7 @@ PAIRS = (*GROUPS, "propensities", "joint_propensities", "diagnostics", "pairs")
 _HEALTH = "stage=pairs-"  # partitions of `metrics` that belong to pairs
 
 
-class Aside(Warehouse):
+class OverlayWarehouse(Warehouse):
     """Tables under FOLDER of another warehouse; those in `shared` are that other's."""
 
     def __init__(self, beside: Warehouse, *folder: str, shared: tuple[str, ...] = GROUPS) -> None:

@@ -301,6 +301,6 @@ diagnostics_schema = pa.schema(
         pa.field("value", pa.float64()),
         pa.field("p_value", pa.float64()),
         pa.field("verdict", pa.string(), nullable=False),
-        pa.field("words", pa.string(), nullable=False),
+        pa.field("message", pa.string(), nullable=False),
     ]
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import uuid
@@ -16,7 +15,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from ulr.errors import UserError
-from ulr.redact import masked_text
+from ulr.redact import redact_text
 
 # Spark's names for filesystems that Arrow calls otherwise.
 _ALIASES = {"s3a://": "s3://", "s3n://": "s3://"}
@@ -60,7 +59,7 @@ class Storage:
             path = self.path(*parts)
             near = os.path.relpath(path)
             return path if near.startswith(os.pardir) else near
-        return masked_text(self.child(*parts).partition("?")[0])
+        return redact_text(self.child(*parts).partition("?")[0])
 
     def exists(self, *parts: str) -> bool:
         """Whether a file or folder is there."""
@@ -173,13 +172,7 @@ def open_filesystem(url: str) -> tuple[pafs.FileSystem, str]:
         fs, path = pafs.FileSystem.from_uri(url)
     except (pa.ArrowInvalid, OSError, ValueError) as why:
         raise UserError(
-            f"cannot open {masked_text(url)!r}: {why}; use a local path or an Arrow filesystem "
+            f"cannot open {redact_text(url)!r}: {why}; use a local path or an Arrow filesystem "
             "URL (file, s3, gs, hdfs, abfs)"
         ) from None
     return fs, path.rstrip("/")
-
-
-def fingerprint(content: Any) -> str:
-    """A short name for a JSON-like value: equal values, equal names."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

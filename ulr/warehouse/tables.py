@@ -18,16 +18,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ulr.version import __version__
 from ulr.errors import UserError
+from ulr.version import __version__
 from ulr.warehouse.lock import Assure, hold
 from ulr.warehouse.schema import SCHEMA_VERSION
-from ulr.warehouse.storage import Storage, fingerprint
+from ulr.warehouse.storage import Storage
 
 MADE_BY = {"quarantine": "groups", "joint_propensities": "propensities", "models": "train",
            "diagnostics": "propensities", "metrics": "evaluate", "scores": "score"}  # fmt: skip
 MANIFEST = "manifest.json"
-BEGUN = "_begun"  # in a draft's folder until it is published: gone, the folder was swept
+IN_PROGRESS = "_begun"  # in a draft's folder until it is published: gone, the folder was swept
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Outcome:
                 "path": path, "counts": made.counts}  # fmt: skip
 
 
-class Draft:
+class WriteTransaction:
     """A partition that is being written. `url` is the folder for its files."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Draft:
     ) -> None:
         self._storage, self._table, self._partition = storage, table, partition
         self._folder, self._assure = folder, assure
-        storage.write_text("", _join(table, partition), folder, BEGUN)
+        storage.write_text("", _join(table, partition), folder, IN_PROGRESS)
         self.url = storage.child(table, *filter(None, [partition]), folder)
 
     def publish(
@@ -82,12 +82,12 @@ class Draft:
         """
         where = _join(self._table, self._partition)
         self._assure()
-        if not self._storage.exists(where, self._folder, BEGUN):
+        if not self._storage.exists(where, self._folder, IN_PROGRESS):
             raise UserError(
                 f"{where}/{self._folder}: what was written there is gone; nothing was published, "
                 "run again"
             )
-        self._storage.delete(where, self._folder, BEGUN)
+        self._storage.delete(where, self._folder, IN_PROGRESS)
         start = len(f"{where}/{self._folder}/")
         current = self._storage.read_json(where, MANIFEST) or {}
         manifest = Manifest(
@@ -140,7 +140,7 @@ class Warehouse:
         return pa.concat_tables(pq.read_table(f, filesystem=self.storage.fs) for f in files)
 
     @contextlib.contextmanager
-    def writing(self, table: str, partition: str, identity: str) -> Iterator[Draft]:
+    def writing(self, table: str, partition: str, identity: str) -> Iterator[WriteTransaction]:
         """Hold the partition's lock and offer a fresh folder; unpublished, it is swept away."""
         where = _join(table, partition)
         with hold(self.storage, where, f"{table} {partition}".strip()) as assure:
@@ -149,7 +149,7 @@ class Warehouse:
             names = (f"{identity}-{n}" for n in range(1, len(taken) + 2))
             free = next(n for n in names if n not in taken)
             try:
-                yield Draft(self.storage, table, partition, free, assure)
+                yield WriteTransaction(self.storage, table, partition, free, assure)
             finally:
                 with contextlib.suppress(UserError):  # a successor's files are not ours to sweep
                     assure()
@@ -169,6 +169,6 @@ def _sweep(storage: Storage, where: str) -> None:
             storage.delete(where, name)
 
 
-def identity_of(*, inputs: Any, settings: dict[str, Any]) -> str:
-    """The fingerprint of a stage's output: what went in, how, and what the columns mean."""
-    return fingerprint([SCHEMA_VERSION, __version__, inputs, settings])
+def partition_name(method: str) -> str:
+    """Return the partition of a method's pairs."""
+    return f"method={method}"

@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """A model of every method; the queries that judge them were never trained on."""
     dates = parse_dates(args.date)
-    share = {"test_share": settings.compare.test_share}
+    share = {"test_fraction": settings.compare.test_fraction}
     own = settings.model_copy(update={"pairs": settings.pairs.model_copy(update=share)})
     methods = list(dict.fromkeys([*settings.compare.methods, *ENDS]))
     folder = beside(settings, "compare")

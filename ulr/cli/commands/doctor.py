@@ -17,7 +17,7 @@ from ulr.cli.doctor import libraries, machine, places
 from ulr.cli.doctor.found import ERROR, OK, WARNING, Check, Checked, examine, failing
 from ulr.cli.terminal import Answer, show
 from ulr.config.settings import Settings
-from ulr.errors import Unfit
+from ulr.errors import EnvironmentCheckFailed
 
 EXAMPLE = "ulr doctor --set train.num_workers=2"
 
@@ -34,8 +34,8 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
     results = [examine(check) for check in checks_of(settings)]
     show(result_table(results))
     bad = failing(results)
-    words = f"{len(bad)} of {len(results)} checks found an error: {', '.join(bad)}"
-    return Answer([asdict(r) for r in results], Unfit(words) if bad else None)
+    message = f"{len(bad)} of {len(results)} checks found an error: {', '.join(bad)}"
+    return Answer([asdict(r) for r in results], EnvironmentCheckFailed(message) if bad else None)
 
 
 def checks_of(settings: Settings) -> list[Check]:
@@ -56,7 +56,7 @@ def checks_of(settings: Settings) -> list[Check]:
         Check("warehouse", partial(places.warehouse_publishes, path),
               "ulr doctor --set warehouse.path=/a/writable/folder"),
         Check("mlflow", partial(places.registry_answers, partial(_registry, settings)),
-              "ulr doctor --set mlflow.folder=/a/writable/folder"),
+              "ulr doctor --set mlflow.local_path=/a/writable/folder"),
         Check("clock", partial(places.clocks_agree, path, _tracking(settings)),
               "timedatectl set-ntp true"),
     ]  # fmt: skip
@@ -68,7 +68,7 @@ def result_table(results: Sequence[Checked]) -> Table:
     table = Table("check", "", "found", *mends)
     for one in results:
         verdict = Text(one.verdict, COLOURS[one.verdict])
-        table.add_row(one.check, verdict, one.words, *([one.mend] if mends else []))
+        table.add_row(one.check, verdict, one.message, *([one.mend] if mends else []))
     return table
 
 

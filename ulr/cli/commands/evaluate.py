@@ -17,9 +17,9 @@ from ulr.engine.session import start_session
 from ulr.evaluation.metrics import LOGGING
 from ulr.evaluation.stage import EvaluationOutcome, build_evaluation
 from ulr.evaluation.totals import Estimate, metric_values
+from ulr.groups.window import window_dates
 from ulr.models.published import evaluation_name, trained_on
 from ulr.propensity.examination import known_propensities
-from ulr.propensity.stage import window_dates
 from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr evaluate --date 2026-01-01..2026-01-03 --model joint"
@@ -71,7 +71,7 @@ def judge(
         if settings.evaluate.holdout == "time":
             model.refuse_dates(dates)
         elif settings.evaluate.holdout == "query":
-            model.refuse_queries(settings.pairs.test_share)
+            model.refuse_queries(settings.pairs.test_fraction)
     return build_evaluation(
         partial(start_session, "evaluate", settings.spark),
         warehouse,
@@ -79,7 +79,7 @@ def judge(
         models,
         propensities=known_propensities(settings.pairs.propensities, warehouse),
         features=settings.features.path,
-        test_share=settings.pairs.test_share,
+        test_fraction=settings.pairs.test_fraction,
         evaluate=settings.evaluate,
         sigmoid=float(settings.lightgbm.get("sigmoid", 1.0)),
         partition=partition or evaluation_name(next(iter(models))),

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
                     start,
                     warehouse,
                     date,
-                    sessions=settings.sessions,
+                    log=settings.log,
                     groups=settings.groups,
                     force=args.force,
                 )

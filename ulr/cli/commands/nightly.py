@@ -82,7 +82,7 @@ def summary_table(summary: Summary) -> Table:
     table.add_column("seconds", justify="right")
     table.add_column("")
     for record in summary.stages:
-        table.add_row(record.stage, record.status, f"{record.seconds:.1f}", record.words)
+        table.add_row(record.stage, record.status, f"{record.seconds:.1f}", record.message)
     return table
 
 

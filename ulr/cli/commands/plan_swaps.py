@@ -18,7 +18,8 @@ from ulr.config.settings import Settings
 from ulr.engine.session import start_session
 from ulr.errors import UserError
 from ulr.experiments.plan import PlannedBucket, all_pairs_of, design
-from ulr.propensity.stage import plain_rates, window_dates
+from ulr.groups.window import window_dates
+from ulr.propensity.stage import plain_rates
 from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr plan-swaps --date 2026-01-03 --out plan.json"
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
         rates,
         theta,
         pages_a_day=pages / len(dates),
-        share=how.share,
+        fraction=how.fraction,
         theta_error=how.theta_error,
         psi_error=how.psi_error,
         pairs=all_pairs_of(how.positions) if how.pairs else (),
@@ -58,11 +59,11 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
     lost = sum(b.clicks_lost_a_day for b in plan)
     clicks = float(np.diag(rates).sum()) * pages / len(dates)
     say(
-        f"{plan[0].days:.1f} days at {how.share:.0%} of {pages / len(dates):,.0f} pages a day; "
+        f"{plan[0].days:.1f} days at {how.fraction:.0%} of {pages / len(dates):,.0f} pages a day; "
         f"about {lost:,.0f} clicks lost a day ({lost / clicks:.2%}); theta guessed from {told}"
     )
     if args.out:
-        buckets = [{"bucket": b.bucket, "share": b.share} for b in plan]
+        buckets = [{"bucket": b.bucket, "fraction": b.fraction} for b in plan]
         content = {"salt": how.salt, "buckets": buckets}
         Path(args.out).write_text(json.dumps(content, indent=1) + "\n")
     return Answer(
@@ -85,9 +86,9 @@ def _guess(warehouse: Warehouse, positions: int) -> tuple[np.ndarray, str]:
 
 def _table(plan: list[PlannedBucket]) -> Table:
     table = Table("bucket", "measures")
-    for heading in ("share", "pages", "days", "clicks lost a day"):
+    for heading in ("fraction", "pages", "days", "clicks lost a day"):
         table.add_column(heading, justify="right")
     for b in plan:
-        numbers = (f"{b.share:.4%}", f"{b.pages:,.0f}", f"{b.days:.1f}")
+        numbers = (f"{b.fraction:.4%}", f"{b.pages:,.0f}", f"{b.days:.1f}")
         table.add_row(b.bucket, b.measures, *numbers, f"{b.clicks_lost_a_day:,.1f}")
     return table

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from functools import partial
 
 from ulr.cli.commands import evaluate
-from ulr.cli.commands.registry import registry_of, submission_of
 from ulr.cli.progress import watched
 from ulr.cli.terminal import Answer, say
 from ulr.config.settings import Settings
@@ -16,7 +15,9 @@ from ulr.evaluation.totals import Totals
 from ulr.models.published import evaluation_name, read_model
 from ulr.propensity.examination import WAREHOUSE
 from ulr.registry import CHAMPION
+from ulr.registry.client import registry_of
 from ulr.registry.promotion import Decision, promote, roll_back
+from ulr.registry.submission import submission_of
 from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr promote --date 2026-01-03"

@@ -15,9 +15,10 @@ from ulr.cli.progress import watched
 from ulr.cli.terminal import Answer, say
 from ulr.config.settings import Propensities, Settings
 from ulr.engine.session import start_session
+from ulr.groups.window import window_dates
 from ulr.propensity.diagnostics import Finding
-from ulr.propensity.stage import build_propensities, drift, window_dates
-from ulr.propensity.tables import as_json, curve_table, words
+from ulr.propensity.stage import build_propensities, drift
+from ulr.propensity.tables import as_json, curve_table, summary_lines
 from ulr.report.figures import KINDS, curve_figure, read_truth
 from ulr.warehouse.tables import Warehouse
 
@@ -53,11 +54,11 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
         say(f"propensities {span}: unchanged, skipped")
     else:
         say(f"propensities {span}:")
-    for line in words(outcome.results):
+    for line in summary_lines(outcome.results):
         say(f"  {line}")
     findings = _drift(start, warehouse, dates, args.drift, how) if args.drift else []
     for finding in findings:
-        say(f"  drift {finding.verdict}: {finding.words} (p = {finding.p_value:.2g})")
+        say(f"  drift {finding.verdict}: {finding.message} (p = {finding.p_value:.2g})")
     if args.figure:
         curve_figure(curve_table(outcome.results).to_pylist(), args.figure, truth=truth)
     found = {} if outcome.skipped else as_json(outcome.results)

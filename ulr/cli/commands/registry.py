@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import asdict
 from typing import Any
 
@@ -11,13 +10,11 @@ from rich.table import Table
 
 from ulr.cli.terminal import Answer, say, show
 from ulr.config.settings import Settings
-from ulr.evaluation.stage import last_totals
-from ulr.evaluation.totals import Totals
-from ulr.models.published import read_model
 from ulr.registry import CHALLENGER, CHAMPION, Registry
-from ulr.registry.outbox import kept_if_away, sync, waiting
+from ulr.registry.client import registry_of
+from ulr.registry.outbox import queue_if_unavailable, sync, waiting
 from ulr.registry.promotion import ROLLED_BACK
-from ulr.registry.submission import Submission, gather_submission
+from ulr.registry.submission import submission_of
 from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr registry list"
@@ -40,7 +37,7 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
         return Answer({"name": registry.name, "versions": listed})
     if args.action == "send":
         training = submission_of(warehouse, settings)
-        with kept_if_away(warehouse, training):
+        with queue_if_unavailable(warehouse, training):
             sent = [registry.send(training)]
     else:
         sent = sync(registry, warehouse)
@@ -51,40 +48,6 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
     if not sent:
         say(f"registry: nothing waits in the outbox ({len(waiting(warehouse))})")
     return Answer({"name": registry.name, "sent": [asdict(one) for one in sent]})
-
-
-def registry_of(settings: Settings) -> Registry:
-    """The server that the settings name, or the environment, or the folder."""
-    how = settings.mlflow
-    uri = how.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or how.folder
-    return Registry(
-        uri,
-        experiment=how.experiment,
-        name=how.registered_model,
-        retries=how.retries,
-        backoff=how.backoff,
-    )
-
-
-def submission_of(warehouse: Warehouse, settings: Settings) -> Submission:
-    """The configured method's model with all that is known of it."""
-    method = settings.pairs.method
-    totals = last_totals(warehouse, method, read_model(warehouse, method))
-    return submission(warehouse, method, settings, totals)
-
-
-def submission(
-    warehouse: Warehouse,
-    method: str,
-    settings: Settings,
-    totals: Totals | None,
-    *,
-    name: str | None = None,
-) -> Submission:
-    """A method's model with the settings that made it; name: its own in the totals."""
-    used = settings.model_dump(mode="json", exclude={"simulate", "plan_swaps", "compare", "mlflow"})
-    used["pairs"]["method"] = method
-    return gather_submission(warehouse, method, settings=used, totals=totals, name=name or method)
 
 
 def _listed(registry: Registry) -> list[dict[str, Any]]:

@@ -20,14 +20,14 @@ from ulr.pipeline.comparison import beside, compare_trials, comparison_table, se
 from ulr.pipeline.fit import Trial
 from ulr.pipeline.reports import report_comparison
 from ulr.report.facts import RERUN
-from ulr.warehouse.overlay import PAIRS, Aside, check_name
+from ulr.warehouse.overlay import PAIRS, OverlayWarehouse, check_name
 
 EXAMPLE = (
     "ulr rerun --from 2026-01-01 --to 2026-01-03 --methods robust,joint "
-    "--variant slow:lightgbm.learning_rate=0.02,train.rounds=600"
+    "--variant slow:lightgbm.learning_rate=0.02,train.num_iterations=600"
 )
 SECTIONS = ("propensities", "pairs", "train", "lightgbm")
-FIXED = ("pairs.method", "pairs.test_share")  # --methods; all are judged by the same queries
+FIXED = ("pairs.method", "pairs.test_fraction")  # --methods; all are judged by the same queries
 _NEXT = re.compile(r",(?=[a-z_]+\.[\w.]+=)")  # a comma that begins another setting
 
 
@@ -73,7 +73,7 @@ def trials_of(args: argparse.Namespace, settings: Settings) -> list[Trial]:
         own = load_settings(args.conf, [*args.set, *changes])
         same_data = (own.pairs, own.propensities) == (settings.pairs, settings.propensities)
         shared = PAIRS if same_data else base.shared
-        warehouse = Aside(base, "variants", name, shared=shared)
+        warehouse = OverlayWarehouse(base, "variants", name, shared=shared)
         trials += [Trial(f"{m}@{name}", warehouse, own.with_method(m)) for m in methods]
     names = [trial.name for trial in trials]
     if len(set(names)) < len(names):
@@ -88,7 +88,7 @@ def _variant(text: str) -> tuple[str, list[str]]:
     if not colon or not all("=" in change for change in changes):
         raise UserError(
             f"--variant {text}: expected NAME:KEY=VALUE, as in deep:lightgbm.num_leaves=127,"
-            "train.rounds=200"
+            "train.num_iterations=200"
         )
     for key in (change.partition("=")[0] for change in changes):
         if key.partition(".")[0] not in SECTIONS or key in FIXED:

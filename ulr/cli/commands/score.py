@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from ulr.cli.commands.registry import registry_of
 from ulr.cli.progress import watched
 from ulr.cli.terminal import Answer, say
 from ulr.config.settings import Settings
@@ -13,6 +12,7 @@ from ulr.engine.session import start_session
 from ulr.models.published import read_model
 from ulr.models.stage import build_scores
 from ulr.registry import CHAMPION
+from ulr.registry.client import registry_of
 from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr score --model models:/ulr-ranker@champion --features data/simulated/features"

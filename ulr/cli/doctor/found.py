@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ulr.redact import masked_text
+from ulr.redact import redact_text
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 
@@ -15,7 +15,7 @@ class Found:
     """verdict: ok, warning or error; mend: a command for this very case."""
 
     verdict: str
-    words: str
+    message: str
     mend: str = ""
 
 
@@ -34,7 +34,7 @@ class Checked:
 
     check: str
     verdict: str
-    words: str
+    message: str
     mend: str
 
 
@@ -46,7 +46,7 @@ def examine(check: Check) -> Checked:
         first = str(why).strip().partition("\n")[0][:300]
         found = Found(ERROR, first or type(why).__name__)
     mend = "" if found.verdict == OK else found.mend or check.mend
-    return Checked(check.name, found.verdict, masked_text(found.words), mend)
+    return Checked(check.name, found.verdict, redact_text(found.message), mend)
 
 
 def failing(results: Sequence[Checked]) -> list[str]:

@@ -27,8 +27,8 @@ def spark_slots(settings: Mapping[str, object], workers: int) -> Found:
         return Found(
             ERROR, str(why), f"ulr doctor --set train.num_workers={max(barrier.slots_of(spark), 1)}"
         )
-    words = f"Spark {spark.version} on {spark.sparkContext.master} runs {barrier.slots_of(spark)}"
-    return Found(OK, f"{words} tasks at once, train.num_workers = {workers}")
+    message = f"Spark {spark.version} on {spark.sparkContext.master} runs {barrier.slots_of(spark)}"
+    return Found(OK, f"{message} tasks at once, train.num_workers = {workers}")
 
 
 def lightgbm_loads() -> Found:

@@ -55,8 +55,8 @@ def python() -> Found:
     except (OSError, subprocess.SubprocessError) as why:
         return Found(ERROR, f"cannot run PYSPARK_PYTHON={worker}: {_reason(why)}", mend)
     if there.stdout.strip() != _dotted(here):
-        words = f"Python {_dotted(here)} here, {there.stdout.strip()} in PYSPARK_PYTHON={worker}"
-        return Found(ERROR, words, mend)
+        message = f"Python {_dotted(here)} here, {there.stdout.strip()} in PYSPARK_PYTHON={worker}"
+        return Found(ERROR, message, mend)
     return Found(OK, f"Python {_dotted(here)}, the same in PYSPARK_PYTHON={worker}")
 
 
@@ -65,13 +65,13 @@ def memory(heap: str) -> Found:
     wanted, free = size_of(heap), free_memory()
     if free is None:
         return Found(OK, f"not known on this system; spark.driver.memory = {heap}")
-    words = f"{free / GB:.1f} GB free, spark.driver.memory = {heap}"
+    message = f"{free / GB:.1f} GB free, spark.driver.memory = {heap}"
     mend = f"ulr doctor --set spark.driver.memory={free // 2 // 2**20}m"
     if free < wanted:
-        return Found(ERROR, words, mend)
+        return Found(ERROR, message, mend)
     if free < 2 * wanted:
-        return Found(WARNING, f"{words}, and as much is wanted beside it", mend)
-    return Found(OK, words)
+        return Found(WARNING, f"{message}, and as much is wanted beside it", mend)
+    return Found(OK, message)
 
 
 def free_memory() -> int | None:
@@ -110,9 +110,9 @@ def disk(warehouse: str, scratch: str | None = None) -> Found:
     if (storage := Storage(warehouse)).is_local:
         places["the warehouse"] = storage.root
     free = {name: shutil.disk_usage(_existing(Path(p))).free for name, p in places.items()}
-    words = ", ".join(f"{size / GB:.1f} GB free for {place}" for place, size in free.items())
+    message = ", ".join(f"{size / GB:.1f} GB free for {place}" for place, size in free.items())
     least = min(free.values())
-    return Found(ERROR if least < NO_DISK else WARNING if least < LOW_DISK else OK, words)
+    return Found(ERROR if least < NO_DISK else WARNING if least < LOW_DISK else OK, message)
 
 
 def _existing(path: Path) -> Path:

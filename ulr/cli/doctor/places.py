@@ -97,10 +97,10 @@ def clocks_agree(warehouse: str, tracking: str | None) -> Found:
     if tracking and _is_web(tracking):
         with contextlib.suppress(UserError):  # that it is away is the registry's line
             off["the tracking server"] = server_clock(tracking) - time.time()
-    words = ", ".join(f"{abs(s):.0f} s from {name}" for name, s in off.items())
+    message = ", ".join(f"{abs(s):.0f} s from {name}" for name, s in off.items())
     worst = max(map(abs, off.values()))
     late = worst > CLOCK_WARNING_S
-    return Found(ERROR if worst > CLOCK_ERROR_S else WARNING if late else OK, words)
+    return Found(ERROR if worst > CLOCK_ERROR_S else WARNING if late else OK, message)
 
 
 def _file_clock(storage: Storage) -> float:

@@ -41,7 +41,7 @@ def _intro(facts: Facts, rows: list[Row]) -> str:
     told = [f"{n:,} {source}" for source, n in counted.items()]
     said = "psi(k, l) is the chance that positions k and l are both looked at. "
     said += f"Of {len(rows):,} pairs: {', '.join(told)}."
-    if counted["filled"]:
+    if counted["imputed"]:
         few = "" if facts.settings.get("propensities.joint") == "none" else (
             "had too few co-clicks to be measured and ")  # fmt: skip
         said += (
@@ -53,13 +53,13 @@ def _intro(facts: Facts, rows: list[Row]) -> str:
 
 def _is_named(facts: Facts, rows: list[Row]) -> bool:
     """Whether the settings chose the model; one that could not be fitted was replaced."""
-    return facts.settings.get("propensities.browsing") == rows[0]["browsing"]
+    return facts.settings.get("propensities.browsing_model") == rows[0]["browsing"]
 
 
 def _chosen(facts: Facts, rows: list[Row]) -> str:
     """By whom the model was chosen."""
     if _is_named(facts, rows):
-        return "that `propensities.browsing` names"
+        return "that `propensities.browsing_model` names"
     return "that the co-clicks prefer" if _fits(facts) else "that is the default"
 
 
@@ -87,10 +87,10 @@ def _map(facts: Facts, own: list[Row], segment: str | None) -> Html:
     draw = twice(lambda width: pairs_map(min(width, 620), size, cells, alternative=alternative))
     caption = "Row k, column l. Above the diagonal psi as estimated, on it theta"
     caption += ", below it the simulator's truth (grey)." if truth else "."
-    caption += " Outlined cells were measured" if sources["measured"] else " No pair was measured"
-    others = "the others" if sources["measured"] else "all"
-    caption += f"; {others} are filled from the model." if sources["filled"] else "."
-    caption += " × was refused." if sources["refused"] else ""
+    caption += " Outlined cells were measured" if sources["estimated"] else " No pair was measured"
+    others = "the others" if sources["estimated"] else "all"
+    caption += f"; {others} are filled from the model." if sources["imputed"] else "."
+    caption += " × was refused." if sources["insufficient"] else ""
     return figure(draw, caption, _table(own, truth, name))
 
 
@@ -118,7 +118,7 @@ def _models(facts: Facts, joint: list[Row]) -> Html:
     named = _is_named(facts, joint)
     if named or not whole:
         chosen = joint[0]["browsing"]
-        why = ("`propensities.browsing` names one" if named
+        why = ("`propensities.browsing_model` names one" if named
                else "the log has no co-clicks in swap experiments to do it by")  # fmt: skip
         return paragraph(
             f"No models were compared: {why}. {chosen} was used: {MEANING.get(chosen, '')}."

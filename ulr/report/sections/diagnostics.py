@@ -52,7 +52,7 @@ def _check(name: str, rows: list[Row]) -> Html:
             told.append(paragraph(f"… and {len(bad) - SHOWN} more.", class_="soft"))
         told.append(paragraph(node("b", "What to do: "), advice.remedy))
     else:
-        whole = [r["words"] for r in rows if r["subject"] == "all" and r["segment"] is None]
+        whole = [r["message"] for r in rows if r["subject"] == "all" and r["segment"] is None]
         said = advice.good + (f" {whole[0][0].upper()}{whole[0][1:]}." if whole else "")
         told = [paragraph(said + (" Nothing to do." if advice.remedy else ""), class_="soft")]
     return node("li", node("div", STATES[worst], class_="state"),
@@ -68,7 +68,7 @@ def _words(row: Row) -> str:
 def _table(rows: list[Row]) -> Html:
     cells: list[list[Cell]] = [
         [segment_name(r["segment"]), r["check"].replace("_", " "), r["subject"], r["verdict"],
-         p_value(r["p_value"]) if known(r["p_value"]) else Number(None, DASH), r["words"]]
+         p_value(r["p_value"]) if known(r["p_value"]) else Number(None, DASH), r["message"]]
         for r in rows
     ]  # fmt: skip
-    return table(["traffic", "check", "of", "verdict", "p", "words"], cells, "All findings")
+    return table(["traffic", "check", "of", "verdict", "p", "message"], cells, "All findings")

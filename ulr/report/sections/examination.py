@@ -29,7 +29,7 @@ def _intro(facts: Facts, rows: list[Row]) -> str:
         said += f"This is what {facts.methods[0]} was trained with; some variants have their own. "
     if rows[0]["source"] == GIVEN:
         return said + "The values were given in the settings (`propensities.given`), not estimated."
-    refused = sum(r["source"] == "refused" for r in rows)
+    refused = sum(r["source"] == "insufficient" for r in rows)
     said += f"Estimated by `{rows[0]['estimator']}` from {days(len(facts.window))} of clicks; "
     if refused:
         return said + f"{refused} of {len(rows)} values had to be refused, the table says why."

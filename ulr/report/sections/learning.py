@@ -21,7 +21,11 @@ def render(facts: Facts) -> Html:
     parts.append(left_out(len(found) - DRAWN, "trainings are", "the folders of `models`"))
     learned = [name for name, record in found.items() if record.get("t_plus")]
     if not learned:
-        parts.append(paragraph("t+ and t- are learned only by the method t+/t-.", class_="soft"))
+        parts.append(
+            paragraph(
+                "t+ and t- are learned only by the method unbiased-lambdamart.", class_="soft"
+            )
+        )
     shapes = "Each method has a loss with weights of its own: compare the shapes, not the heights."
     return join(paragraph(shapes) if several else None, *parts)
 
@@ -39,7 +43,7 @@ def _method(name: str, record: Row, named: bool) -> Html:
         parts.append(_history(name, metric, history, record.get("trees")))
     if not record.get("validation"):
         why = ("No queries were kept aside, so there is no learning curve "
-               "(`train.validation_share`, `train.patience`).")  # fmt: skip
+               "(`train.validation_fraction`, `train.early_stopping_round`).")  # fmt: skip
         parts.append(paragraph(why, class_="soft"))
     if record.get("t_plus"):
         parts.append(_biases(name, record))

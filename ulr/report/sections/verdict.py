@@ -113,10 +113,12 @@ def _stages(stages: list[Row]) -> Html:
         )
         for s in stages
     ]
-    rows = [[s["stage"], s["status"], seconds(s["seconds"]), s["words"]] for s in stages]
+    rows = [[s["stage"], s["status"], seconds(s["seconds"]), s["message"]] for s in stages]
     return join(
         node("ol", *items, class_="stages"),
-        folded("What each stage said", table(["stage", "status", "time", "words"], rows, "Stages")),
+        folded(
+            "What each stage said", table(["stage", "status", "time", "message"], rows, "Stages")
+        ),
     )
 
 

@@ -26,11 +26,11 @@ def balance(rows: np.ndarray, pairs: np.ndarray, workers: int) -> np.ndarray:
         before, worker = heap[0]
         part[query] = worker
         heapq.heapreplace(heap, (before + load[query], worker))
-    _deal(order[head:], load, heap, part)
+    assign_round_robin(order[head:], load, heap, part)
     return part
 
 
-def _deal(order: np.ndarray, load: np.ndarray, heap: list, part: np.ndarray) -> None:
+def assign_round_robin(order: np.ndarray, load: np.ndarray, heap: list, part: np.ndarray) -> None:
     """Many alike: a hand of one query a worker at a time, the largest to the least loaded."""
     workers = len(heap)
     total = np.zeros(workers)

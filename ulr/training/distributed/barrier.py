@@ -17,10 +17,10 @@ import pyarrow as pa
 from pyspark import BarrierTaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from ulr.engine.shuffle import PARCEL, open_table, pack_bytes, unpack
+from ulr.engine.shuffle import BLOCK, open_table, pack_bytes, unpack
 from ulr.errors import UserError
 from ulr.training.checkpoint import TrainState, state_from_json
-from ulr.training.distributed.rendezvous import Door
+from ulr.training.distributed.rendezvous import Listener
 from ulr.training.distributed.task import Job, Report, train_part
 
 Batches = Iterator[pa.RecordBatch]
@@ -29,7 +29,7 @@ SLOTS_WAIT_S = 30.0  # executors of a fresh application take a while to register
 
 def train_in_barrier(parcels: DataFrame, job: Job) -> tuple[TrainState, list[Report]]:
     """Train on parcels that already lie in one partition per worker."""
-    rows = parcels.mapInArrow(partial(_worker, job=job), PARCEL, barrier=True).collect()
+    rows = parcels.mapInArrow(partial(_worker, job=job), BLOCK, barrier=True).collect()
     found = {(row.part, row.kind): json.loads(bytes(row.content)) for row in rows}
     state = state_from_json(found[0, "state"], job.biases)
     reports = [Report(**found[key]) for key in sorted(found) if key[1] == "report"]
@@ -40,11 +40,11 @@ def _worker(batches: Batches, *, job: Job) -> Batches:
     """One task: meet the others, train, and hand the result back."""
     context = BarrierTaskContext.get()
     rank = context.partitionId()
-    with contextlib.closing(Door(_host(context.getTaskInfos()[rank].address))) as door:
+    with contextlib.closing(Listener(_host(context.getTaskInfos()[rank].address))) as door:
         said = context.allGather(json.dumps(door.address))
         addresses = [tuple(json.loads(text)) for text in said]
         mesh = door.meet(
-            addresses, rank, token=job.token, attempt=job.attempt, timeout=job.peer_timeout
+            addresses, rank, token=job.token, attempt=job.attempt, timeout=job.worker_timeout
         )
     try:
         tables = ((part, kind, open_table(content)) for part, kind, content in unpack(batches))

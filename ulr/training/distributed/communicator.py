@@ -30,7 +30,7 @@ class PeerLost(RuntimeError):
     """A worker is gone, or was never there; training goes on from the last checkpoint."""
 
 
-class _Link:
+class _Peer:
     """One peer: what is still to be sent and what has come of the frame being received."""
 
     def __init__(self, rank: int, sock: socket.socket) -> None:
@@ -111,13 +111,13 @@ class _Link:
         return content if self.kind == DATA else None
 
 
-class Mesh:
+class Communicator:
     """All workers of one attempt. Not for several threads at once."""
 
     def __init__(self, rank: int, peers: Sequence[socket.socket | None], timeout: float) -> None:
         self.rank, self.size, self.timeout = rank, len(peers), timeout
         self.seconds, self.calls, self.bytes = 0.0, 0, 0
-        self._links = [_Link(n, sock) for n, sock in enumerate(peers) if sock is not None]
+        self._links = [_Peer(n, sock) for n, sock in enumerate(peers) if sock is not None]
         self._lock = threading.Lock()
         self._done = threading.Event()
         if self._links:
@@ -190,7 +190,7 @@ class Mesh:
                 self._lock.release()
 
 
-def _wait(busy: list[_Link], timeout: float) -> None:
+def _wait(busy: list[_Peer], timeout: float) -> None:
     """Until a socket is ready; `PeerLost` for a peer that has been silent for too long."""
     if not busy:
         return
@@ -205,7 +205,10 @@ def _wait(busy: list[_Link], timeout: float) -> None:
     poller.poll(1000 * min(link.heard + timeout - now for link in busy) + 1)
 
 
-def pair_within() -> list[Mesh]:
+def pair_within() -> list[Communicator]:
     """A mesh of two for threads of one process; nobody else can reach it."""
     ends = socket.socketpair()
-    return [Mesh(0, [None, ends[0]], FOR_EVER_S), Mesh(1, [ends[1], None], FOR_EVER_S)]
+    return [
+        Communicator(0, [None, ends[0]], FOR_EVER_S),
+        Communicator(1, [ends[1], None], FOR_EVER_S),
+    ]

@@ -16,14 +16,26 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
-from ulr.engine.failures import CANCELLED, SPARK_FAILED, reason_of, refusals_told, was_cancelled
+from ulr.engine.failures import (
+    CANCELLED,
+    SPARK_FAILED,
+    reraise_user_errors,
+    summarize,
+    was_cancelled,
+)
 from ulr.errors import UserError
 from ulr.training.bins import make_reference
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.balance import balance
 from ulr.training.distributed.barrier import check_slots, train_in_barrier
 from ulr.training.distributed.local_ranks import ranks_of
-from ulr.training.distributed.shuffle import Census, PairFiles, spread, take_census, take_sample
+from ulr.training.distributed.shuffle import (
+    PairFiles,
+    QueryIndex,
+    build_query_index,
+    spread,
+    take_sample,
+)
 from ulr.training.distributed.task import Hook, Job, Report
 from ulr.training.distributed.telemetry import Event, listening
 from ulr.training.local import TrainedRanker, ranker_of
@@ -36,14 +48,14 @@ from ulr.training.validation import cut_of
 
 
 @dataclass(frozen=True)
-class Fleet:
+class DistributedOptions:
     """How many workers, what happens when one is lost, and how many fleets share the cluster."""
 
     num_workers: int = 1
-    peer_timeout: float = 30.0
+    worker_timeout: float = 30.0
     max_retries: int = 3
     threads: int = 0  # of each worker; 0: what Spark gives a task
-    at_once: int = 1
+    concurrent_runs: int = 1
 
 
 @dataclass(frozen=True)
@@ -62,7 +74,7 @@ def train_on_spark(
     spark: SparkSession,
     source: PairFiles,
     plan: TrainPlan,
-    fleet: Fleet,
+    fleet: DistributedOptions,
     checkpoints: Checkpoints | None = None,
     *,
     hear: Callable[[Event], None] | None = None,
@@ -72,11 +84,11 @@ def train_on_spark(
 
     hear: told of every round while it runs. on_round: see `Job`.
     """
-    cut_of(plan.stop_on)
-    learner = split_parameters(plan.lightgbm, plan.metric, plan.repair)
+    cut_of(plan.early_stopping_metric)
+    learner = split_parameters(plan.lightgbm, plan.objective, plan.nonnegative_weights)
     check_slots(spark, fleet.num_workers)
-    with refusals_told():
-        census, stops = _with_validation(take_census(spark, source), plan)
+    with reraise_user_errors():
+        census, stops = _with_validation(build_query_index(spark, source), plan)
         sample = take_sample(spark, source, ~census.aside, census)
     queries = int((~census.aside).sum())
     workers = min(fleet.num_workers, queries)
@@ -85,19 +97,19 @@ def train_on_spark(
     bins = min(plan.position_bins, census.deepest)
     job = Job(
         spec=TrainSpec(
-            plan.rounds, learner, plan.stop_on, plan.patience if stops else 0,
+            plan.num_iterations, learner, plan.early_stopping_metric, plan.early_stopping_round if stops else 0,
             plan.checkpoint_every,
         ),
         bins=Bins(
             make_reference(sample, learner.lightgbm, plan.feature_names), census.width,
             learner.lightgbm,
         ),
-        rows=announced(census, part, ranks),
-        biases=first_biases(bins, plan.p, plan.theta) if plan.method == LEARNED else None,
+        rows=rows_per_rank(census, part, ranks),
+        biases=first_biases(bins, plan.bias_regularization, plan.theta) if plan.method == LEARNED else None,
         checkpoints=checkpoints,
         token=secrets.token_hex(32),
-        peer_timeout=fleet.peer_timeout,
-        threads=fleet.threads or _threads(spark, learner.lightgbm, workers * fleet.at_once),
+        worker_timeout=fleet.worker_timeout,
+        threads=fleet.threads or _threads(spark, learner.lightgbm, workers * fleet.concurrent_runs),
         on_round=on_round,
     )  # fmt: skip
     with _heard(spark, job.token, hear) as driver:
@@ -107,11 +119,11 @@ def train_on_spark(
             fleet.max_retries,
         )
     rows, pairs = (int(count[~census.aside].sum()) for count in (census.rows, census.pairs))
-    ranker = ranker_of(state, plan.stop_on)
+    ranker = ranker_of(state, plan.early_stopping_metric)
     return Training(ranker, reports, failures, queries, rows, pairs)
 
 
-def place(census: Census, ranks: int) -> np.ndarray:
+def place(census: QueryIndex, ranks: int) -> np.ndarray:
     """The rank of every query; those to train on and those to validate on each spread evenly."""
     part = np.empty(census.rows.size, np.int32)
     for chosen in (~census.aside, census.aside):
@@ -119,7 +131,7 @@ def place(census: Census, ranks: int) -> np.ndarray:
     return part
 
 
-def announced(census: Census, part: np.ndarray, ranks: int) -> list[tuple[int, int]]:
+def rows_per_rank(census: QueryIndex, part: np.ndarray, ranks: int) -> list[tuple[int, int]]:
     """Rows to train on and to validate on, per rank."""
     train, aside = (
         np.bincount(part[chosen], census.rows[chosen], ranks).astype(int).tolist()
@@ -128,9 +140,9 @@ def announced(census: Census, part: np.ndarray, ranks: int) -> list[tuple[int, i
     return list(zip(train, aside, strict=True))
 
 
-def _with_validation(census: Census, plan: TrainPlan) -> tuple[Census, bool]:
+def _with_validation(census: QueryIndex, plan: TrainPlan) -> tuple[QueryIndex, bool]:
     """Queries are kept aside only where training looks at them."""
-    stops = plan.patience > 0 and census.aside.any() and not census.aside.all()
+    stops = plan.early_stopping_round > 0 and census.aside.any() and not census.aside.all()
     if stops:
         return census, True
     return replace(census, aside=np.zeros_like(census.aside)), False
@@ -142,12 +154,12 @@ def _attempts(job: Job, run: Callable[[Job], Any], max_retries: int) -> tuple[An
     while True:
         job = replace(job, attempt=len(failures) + 1)
         try:
-            with refusals_told():
+            with reraise_user_errors():
                 return *run(job), failures
         except SPARK_FAILED as error:
             if was_cancelled(str(error)):
                 raise UserError(CANCELLED) from None
-            failures.append(reason_of(str(error)))
+            failures.append(summarize(str(error)))
             if len(failures) > max_retries:
                 raise UserError(
                     f"training failed {len(failures)} times, the last time: {failures[-1]}; "

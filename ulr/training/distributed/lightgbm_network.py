@@ -22,7 +22,7 @@ from typing import Any
 
 from lightgbm.basic import _LIB, _safe_call
 
-from ulr.training.distributed.communicator import Mesh
+from ulr.training.distributed.communicator import Communicator
 
 _SIZES = ctypes.POINTER(ctypes.c_int32)
 _REDUCER = ctypes.CFUNCTYPE(
@@ -60,7 +60,7 @@ _ROWS_AT = (16, 0)  # where rows are in it; the standard libraries differ
 class Network:
     """The two collectives that LightGBM needs. rows: of this worker, and of all."""
 
-    def __init__(self, mesh: Mesh, rows: int, total_rows: int) -> None:
+    def __init__(self, mesh: Communicator, rows: int, total_rows: int) -> None:
         self.mesh, self.rows = mesh, rows
         self.units = max(1, ROOT_ROWS // max(total_rows, 1))
         self.error: BaseException | None = None
@@ -117,7 +117,7 @@ class Network:
 
 
 @contextlib.contextmanager
-def open_network(mesh: Mesh, rows: int, total_rows: int) -> Iterator[Network]:
+def open_network(mesh: Communicator, rows: int, total_rows: int) -> Iterator[Network]:
     """LightGBM on this thread talks over the mesh until the block ends."""
     network = Network(mesh, rows, total_rows)
     if mesh.size > 1:

@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 
 from ulr.kernels.threads import use_threads
 from ulr.training.checkpoint import TrainState
-from ulr.training.distributed.communicator import Mesh, PeerLost, pair_within
+from ulr.training.distributed.communicator import Communicator, PeerLost, pair_within
 from ulr.training.loop import Save, Tell, Timings, TrainSpec, Worker
-from ulr.training.shard import Shard
+from ulr.training.shard import TrainShard
 
 
 @dataclass(frozen=True)
 class Member:
     """The rows of one rank."""
 
-    train: Shard
-    validation: Shard | None = None
+    train: TrainShard
+    validation: TrainShard | None = None
 
 
 def ranks_of(workers: int, queries: int) -> int:
@@ -32,8 +32,8 @@ def ranks_of(workers: int, queries: int) -> int:
     return max(workers, min(2, queries))
 
 
-def train_crew(
-    mesh: Mesh,
+def train_local_ranks(
+    mesh: Communicator,
     members: Sequence[Member],
     spec: TrainSpec,
     state: TrainState,

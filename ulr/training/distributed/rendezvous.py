@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 
 from ulr.errors import UserError
-from ulr.training.distributed.communicator import Mesh, PeerLost
+from ulr.training.distributed.communicator import Communicator, PeerLost
 from ulr.training.distributed.handshake import Refused, answer, call, secret_for, welcome
 
 Address = tuple[str, int]
@@ -22,7 +22,7 @@ MOST_TALKS = 64
 AGAIN_S = 0.05
 
 
-class Door:
+class Listener:
     """A listening socket on one address, IPv4 or IPv6; port 0: any free one."""
 
     def __init__(self, host: str, port: int = 0) -> None:
@@ -48,12 +48,12 @@ class Door:
 
     def meet(
         self, addresses: Sequence[Address], rank: int, *, token: str, attempt: int, timeout: float
-    ) -> Mesh:
+    ) -> Communicator:
         """The mesh of all workers (this one is addresses[rank]), or `PeerLost` after `timeout`."""
         size, secret = len(addresses), secret_for(token, attempt)
         by = time.monotonic() + timeout
-        party = _Party(rank, size, secret, by)
-        listening = threading.Thread(target=party.let_in, args=(self._socket,), daemon=True)
+        party = _Rendezvous(rank, size, secret, by)
+        listening = threading.Thread(target=party.accept_peers, args=(self._socket,), daemon=True)
         listening.start()
         try:
             for peer in range(rank):
@@ -65,10 +65,10 @@ class Door:
         finally:
             party.full.set()
             self.close()
-        return Mesh(rank, party.peers, timeout)
+        return Communicator(rank, party.peers, timeout)
 
 
-class _Party:
+class _Rendezvous:
     """Who is there so far."""
 
     def __init__(self, rank: int, size: int, secret: bytes, by: float) -> None:
@@ -97,7 +97,7 @@ class _Party:
                 time.sleep(AGAIN_S)
         raise PeerLost(f"worker {peer} at {address[0]}:{address[1]} could not be reached: {why}")
 
-    def let_in(self, listening: socket.socket) -> None:
+    def accept_peers(self, listening: socket.socket) -> None:
         """Talk with every caller on a thread of its own, so that none can hold up another."""
         with contextlib.suppress(OSError):  # closed: the party is full, or over
             while not self.full.is_set():

@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ulr.engine.columns import hashes, lists, whole
-from ulr.engine.shuffle import PARCEL, pack_by_part
+from ulr.engine.shuffle import BLOCK, partition_blocks
 from ulr.errors import UserError
-from ulr.features.split import queries_aside
+from ulr.features.split import sample_queries
 from ulr.training.bins import in_sample
 from ulr.training.distributed.task import TRAIN, VALIDATION
 from ulr.warehouse.schema import pairs_schema
@@ -37,7 +37,7 @@ class PairFiles:
 
     url: str
     files: Sequence[str]
-    validation_share: float = 0.0
+    validation_fraction: float = 0.0
     validation_files: Sequence[str] = ()
 
     @property
@@ -47,7 +47,7 @@ class PairFiles:
 
 
 @dataclass(frozen=True)
-class Census:
+class QueryIndex:
     """One entry per query, in the order of files and of rows within them."""
 
     file: np.ndarray
@@ -59,7 +59,7 @@ class Census:
     deepest: int
 
 
-def take_census(spark: SparkSession, source: PairFiles) -> Census:
+def build_query_index(spark: SparkSession, source: PairFiles) -> QueryIndex:
     """Count every query."""
     files = _numbered(spark, source)
     counted = files.mapInArrow(partial(_count, source=source), _CENSUS).toArrow()
@@ -70,10 +70,10 @@ def take_census(spark: SparkSession, source: PairFiles) -> Census:
     columns = {name: column[order] for name, column in columns.items()}
     columns["key"] = columns["key"].view(np.uint64)
     deepest = int(columns.pop("deepest").max())
-    return Census(**columns, width=_width(source, int(columns["file"][0])), deepest=deepest)
+    return QueryIndex(**columns, width=_width(source, int(columns["file"][0])), deepest=deepest)
 
 
-def take_sample(spark: SparkSession, source: PairFiles, chosen: np.ndarray, census: Census
+def take_sample(spark: SparkSession, source: PairFiles, chosen: np.ndarray, census: QueryIndex
 ) -> np.ndarray:  # fmt: skip
     """Rows (float32) of the chosen queries for the bins; the same however the files are cut."""
     total = int(census.rows[chosen].sum())
@@ -86,14 +86,14 @@ def take_sample(spark: SparkSession, source: PairFiles, chosen: np.ndarray, cens
 
 
 def spread(
-    spark: SparkSession, source: PairFiles, census: Census, part: np.ndarray, workers: int
+    spark: SparkSession, source: PairFiles, census: QueryIndex, part: np.ndarray, workers: int
 ) -> DataFrame:
     """Parcels of whole queries, those of rank r in the partition of its worker."""
     send = partial(_send, source=source, parts=_per_file(census, part, len(source.all)),
                    aside=_per_file(census, census.aside, len(source.all)))  # fmt: skip
     return (
         _numbered(spark, source)
-        .mapInArrow(send, PARCEL)
+        .mapInArrow(send, BLOCK)
         .repartitionById(workers, F.col("part") % workers)
     )
 
@@ -102,7 +102,7 @@ def _numbered(spark: SparkSession, source: PairFiles) -> DataFrame:
     return spark.range(0, len(source.all), 1, len(source.all))
 
 
-def _per_file(census: Census, values: np.ndarray, files: int) -> list[np.ndarray]:
+def _per_file(census: QueryIndex, values: np.ndarray, files: int) -> list[np.ndarray]:
     ends = np.searchsorted(census.file, np.arange(1, files))
     return np.split(values, ends)
 
@@ -126,7 +126,7 @@ def _count(batches: Batches, *, source: PairFiles) -> Batches:
         rows = lists(table["doc_ids"]).lengths
         aside = np.full(len(names), number >= len(source.files))
         if not source.validation_files:
-            aside = queries_aside(names, source.validation_share, "validation")
+            aside = sample_queries(names, source.validation_fraction, "validation")
         positions = lists(table["positions"])
         columns = {
             "file": np.full(len(names), number, np.int32),
@@ -189,4 +189,4 @@ def _send(
         apart = aside[number][start : start + table.num_rows]
         for kind, chosen in ((TRAIN, ~apart), (VALIDATION, apart)):
             if chosen.any():
-                yield from pack_by_part(kind, table.filter(pa.array(chosen)), part[chosen])
+                yield from partition_blocks(kind, table.filter(pa.array(chosen)), part[chosen])

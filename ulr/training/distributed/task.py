@@ -18,8 +18,8 @@ import pyarrow as pa
 from ulr.errors import UserError
 from ulr.training.checkpoint import Checkpoints, TrainState, state_from_json
 from ulr.training.data import read_pairs
-from ulr.training.distributed.communicator import Mesh
-from ulr.training.distributed.local_ranks import Member, train_crew
+from ulr.training.distributed.communicator import Communicator
+from ulr.training.distributed.local_ranks import Member, train_local_ranks
 from ulr.training.distributed.telemetry import Reporter
 from ulr.training.loop import Timings, TrainSpec
 from ulr.training.objective import Biases
@@ -33,7 +33,7 @@ Hook = Callable[[int, int, int], None]
 class Job:
     """One training, the same for all workers; everything in it can be pickled.
 
-    rows: announced rows of each rank, to train on and to validate on. Rank r belongs to worker
+    rows: rows_per_rank rows of each rank, to train on and to validate on. Rank r belongs to worker
         r modulo their number.
     on_round: called on every worker with its rank, the attempt and the round that it has grown.
     """
@@ -44,7 +44,7 @@ class Job:
     biases: Biases | None
     checkpoints: Checkpoints | None
     token: str
-    peer_timeout: float
+    worker_timeout: float
     threads: int = 1
     attempt: int = 1
     driver: tuple[str, int] | None = None
@@ -67,11 +67,11 @@ class Report:
 
 
 def train_part(
-    mesh: Mesh, tables: Iterable[tuple[int, str, pa.Table]], job: Job
+    mesh: Communicator, tables: Iterable[tuple[int, str, pa.Table]], job: Job
 ) -> tuple[TrainState, Report]:
     """Train worker `mesh.rank` on its tables, each for a rank, to train or to validate on."""
     state = _agree(mesh, job)
-    report = Report(mesh.rank, 0, 0, resumed_at=state.rounds)
+    report = Report(mesh.rank, 0, 0, resumed_at=state.num_iterations)
     if state.finished:
         return state, report
     forget_peak()
@@ -93,7 +93,7 @@ def train_part(
 
 
 def take_rows(
-    tables: Iterable[tuple[int, str, pa.Table]], job: Job, mesh: Mesh, model: str
+    tables: Iterable[tuple[int, str, pa.Table]], job: Job, mesh: Communicator, model: str
 ) -> list[Member]:
     """Rows as they come, into the dataset they are for."""
     bins = replace(job.bins, parameters={**job.bins.parameters, "num_threads": job.threads})
@@ -107,13 +107,13 @@ def take_rows(
     for rank, kind, table in tables:
         if table.num_rows:
             if (rank, kind) not in builders:
-                raise UserError(f"rank {rank} was sent {kind} rows, but none were announced")
+                raise UserError(f"rank {rank} was sent {kind} rows, but none were rows_per_rank")
             builders[rank, kind].add(read_pairs([table]))
     shards = {key: builder.finish() for key, builder in builders.items()}
     return [Member(shards[rank, TRAIN], shards.get((rank, VALIDATION))) for rank in ranks]
 
 
-def _agree(mesh: Mesh, job: Job) -> TrainState:
+def _agree(mesh: Communicator, job: Job) -> TrainState:
     """The first worker looks for a checkpoint; all start from what it found."""
     own = b""
     if mesh.rank == 0 and job.checkpoints is not None:
@@ -125,7 +125,7 @@ def _agree(mesh: Mesh, job: Job) -> TrainState:
 
 
 def _run(
-    mesh: Mesh, members: list[Member], job: Job, state: TrainState
+    mesh: Communicator, members: list[Member], job: Job, state: TrainState
 ) -> tuple[TrainState, Timings]:
     reporter = Reporter(job.driver if mesh.rank == 0 else None, job.token)
 
@@ -141,7 +141,7 @@ def _run(
 
     begun = time.monotonic()
     try:
-        return train_crew(
+        return train_local_ranks(
             mesh, members, job.spec, state, threads=job.threads, save=save, tell=tell
         )  # fmt: skip
     finally:

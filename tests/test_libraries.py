@@ -1,0 +1,56 @@
+"""Which rooms may import which library. The order of the rooms is in .importlinter."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "ulr"
+ALLOWED = {
+    "numba": ("kernels/",),
+    "mlflow": ("registry/",),
+    "rich": ("cli/",),
+    "lightgbm": ("training/", "models/", "propensity/regression_em"),
+    "pyspark": (
+        "engine/", "ml/", "pipeline/", "cli/",
+        "clicklog/pages", "clicklog/text", "clicklog/impressions", "groups/deduplicate",
+        "features/copartition", "training/distributed/driver", "training/distributed/shuffle",
+        "training/distributed/barrier",
+    ),
+}  # fmt: skip
+IN_ANY_ROOM = {"pyspark": ("stage", "tasks")}
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+@pytest.mark.parametrize("library", ALLOWED)
+def test_a_library_is_imported_only_where_it_belongs(library):
+    outside = []
+    for path in ROOT.rglob("*.py"):
+        name = path.relative_to(ROOT).with_suffix("").as_posix()
+        anywhere = path.stem in IN_ANY_ROOM.get(library, ())
+        if library in imported(path) and not anywhere and not name.startswith(ALLOWED[library]):
+            outside.append(name)
+    assert outside == []
+
+
+def test_only_one_file_uses_barrier_task_contexts():
+    users = [p.stem for p in ROOT.rglob("*.py") if "BarrierTaskContext" in p.read_text()]
+    assert users == ["barrier"]
+
+
+def test_the_serving_side_needs_nothing_but_the_standard_library_and_numpy():
+    standard = {"__future__", "collections", "dataclasses", "functools", "hashlib", "itertools",
+                "json", "numpy", "typing", "ulr", "math"}  # fmt: skip
+    for path in (ROOT / "experiments").glob("*.py"):
+        assert imported(path) <= standard, path.name
