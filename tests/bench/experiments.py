@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from worlds import Log
 
+from tests.bench.worlds import Log
 from ulr.config.load import load_settings
 from ulr.experiments.buckets import Bucket, parse_bucket, permutation
 from ulr.propensity.estimators import Evidence

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
-from measure import PeakMemory
 from rich.console import Console
 from rich.table import Table
 
+from tests.bench.measure import PeakMemory
 from ulr.clicklog.files import find_log
 from ulr.clicklog.pages import open_pages
 from ulr.config.load import load_settings

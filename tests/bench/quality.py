@@ -18,7 +18,8 @@ import numpy as np
 from experiments import estimated_propensities
 from rich.console import Console
 from rich.table import Table
-from worlds import (
+
+from tests.bench.worlds import (
     Corpus,
     Log,
     click_log,
@@ -27,7 +28,6 @@ from worlds import (
     letor_corpus,
     synthetic_corpus,
 )
-
 from ulr.config.load import load_settings
 from ulr.kernels.ranking_metrics import ranking_metrics
 from ulr.pairs.table import build_pair_table, make_pair_config

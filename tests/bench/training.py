@@ -19,8 +19,15 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from worlds import Corpus, Log, click_log, features_table, groups_table, synthetic_corpus
 
+from tests.bench.worlds import (
+    Corpus,
+    Log,
+    click_log,
+    features_table,
+    groups_table,
+    synthetic_corpus,
+)
 from ulr.training.distributed.task import forget_peak, peak_bytes, resident_bytes
 
 OURS, MORE = "ulr joint", "ulr joint, 10x sessions"

@@ -2,10 +2,10 @@ import math
 
 import numpy as np
 import pytest
-from evaluation.loops import ratio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.evaluation_loops import ratio
 from ulr.evaluation.totals import Column, Key, Totals, finish, minus, read_totals, total
 
 number = st.floats(-50, 50)

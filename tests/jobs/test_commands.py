@@ -7,8 +7,8 @@ from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
-from strategies import SHOWN, as_batch
 
+from tests.support.strategies import SHOWN, as_batch
 from ulr.cli.main import main
 from ulr.clicklog.contract import check_pages
 from ulr.experiments.serving import arrange, assign, load_plan

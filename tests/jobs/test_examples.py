@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from helps import examples
 
+from tests.support.help_examples import examples
 from ulr.cli import main as cli
 
 # The same work on less data; nothing else is changed.

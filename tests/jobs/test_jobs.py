@@ -4,8 +4,8 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from jobs.cluster import standalone_cluster, submit
 
+from tests.support.cluster import standalone_cluster, submit
 from ulr.cli.main import main
 
 ROOT = Path(__file__).parent.parent.parent

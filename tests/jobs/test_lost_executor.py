@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from jobs.test_train_job import CHANGES, model_files, publish_pairs
 
+from tests.jobs.test_train_job import CHANGES, model_files, publish_pairs
 from ulr.cli.main import main
 
 ROUNDS = ["--set", "train.num_iterations=150", "--set", "train.early_stopping_round=0"]

@@ -11,8 +11,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from clicked_pairs import publish_pairs
-from jobs.cluster import HOME, standalone_cluster
+
+from tests.support.clicked_pairs import publish_pairs
+from tests.support.cluster import HOME, standalone_cluster
 
 ROOT = Path(__file__).parent.parent.parent
 ARCHIVE = "dist/environment.tar.gz"

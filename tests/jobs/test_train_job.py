@@ -5,9 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from clicked_pairs import publish_pairs
-from jobs.cluster import standalone_cluster, submit
 
+from tests.support.clicked_pairs import publish_pairs
+from tests.support.cluster import standalone_cluster, submit
 from ulr.cli.main import main
 
 ROOT = Path(__file__).parent.parent.parent

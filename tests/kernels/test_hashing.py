@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import oracle
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support import oracle
 from ulr.engine.columns import hashes
 
 

@@ -4,11 +4,11 @@ import itertools
 from math import log2
 
 import numpy as np
-import oracle_pairs as oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support import oracle_pairs as oracle
 from ulr.errors import UserError
 from ulr.kernels.ranking_metrics import metric_names, ranking_metrics
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.propensity.experiments import SwapLab, click_model, queries, single_buckets
 from tests.propensity.test_swaps import BROWSING, POSITIONS, arms_of, draw, lab_of
+from tests.support.swap_lab import SwapLab, click_model, queries, single_buckets
 from ulr.config.load import load_settings
 from ulr.propensity import diagnostics
 from ulr.propensity.affine import Regression, affine_curve

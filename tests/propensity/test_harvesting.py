@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.propensity import loops
+from tests.support import propensity_loops as loops
 from ulr.propensity.diagnostics import drift_findings
 from ulr.propensity.harvesting import all_pairs, harvested_curve
 from ulr.warehouse.schema import harvest_schema

@@ -5,9 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tests.propensity import loops
-from tests.propensity.experiments import SwapLab, click_model, pair_buckets, queries, single_buckets
 from tests.propensity.test_swaps import BROWSING, POSITIONS, arms_of, draw, lab_of
+from tests.support import propensity_loops as loops
+from tests.support.swap_lab import SwapLab, click_model, pair_buckets, queries, single_buckets
 from ulr.propensity.browsing import fit_browsing, row_skipping_psi
 from ulr.propensity.diagnostics import browsing_findings
 from ulr.propensity.estimators import combined_curve

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.propensity import loops
+from tests.support import propensity_loops as loops
 from ulr.propensity.regression_em import Exposures, em_curve, em_step, run_em
 
 POSITIONS = 5

@@ -6,8 +6,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tests.propensity import loops
-from tests.propensity.experiments import (
+from tests.support import propensity_loops as loops
+from tests.support.swap_lab import (
     Continuous,
     Independent,
     RowSkipping,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from report.browser import ask, find_chromium
-from report.samples import comparison, night
 
+from tests.support.browser import ask, find_chromium
+from tests.support.report_samples import comparison, night
 from ulr.report.page import page
 
 CHROMIUM = find_chromium()

@@ -6,9 +6,9 @@ import re
 from dataclasses import fields, replace
 
 import pytest
-from report.outline import Outline, section
-from report.samples import HOSTILE, comparison, finding, night
 
+from tests.support.outline import Outline, section
+from tests.support.report_samples import HOSTILE, comparison, finding, night
 from ulr.redact import redact
 from ulr.report.facts import COMPARE, NIGHT, Facts, read_facts
 from ulr.report.page import SECTIONS, page

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from report.outline import Outline, kept, section
-from report.samples import (
+
+from tests.support.outline import Outline, kept, section
+from tests.support.report_samples import (
     DECIDES,
     comparison,
     curve,
@@ -18,7 +19,6 @@ from report.samples import (
     training,
     weights,
 )
-
 from ulr.config.load import default_settings
 from ulr.report.facts import Facts
 from ulr.report.format import interval
@@ -227,6 +227,6 @@ def test_a_name_of_a_variant_is_explained_and_so_is_whose_examination_it_is():
 
 def test_variants_are_what_differs_from_the_first_model_beside_its_method():
     first = default_settings()
-    slow = first.model_copy(update={"train": first.train.model_copy(update={"rounds": 7})})
+    slow = first.model_copy(update={"train": first.train.model_copy(update={"num_iterations": 7})})
     found = {"joint": first, "naive": first.with_method("naive"), "joint@slow": slow}
     assert differences(found) == {"joint@slow": {"train.num_iterations": "7"}}

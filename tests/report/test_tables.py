@@ -6,8 +6,8 @@ import datetime as dt
 
 import pyarrow as pa
 import pytest
-from report.samples import HOSTILE, curve, diagnostics, joint
 
+from tests.support.report_samples import HOSTILE, curve, diagnostics, joint
 from ulr.clicklog.quarantine import LENGTH, examples_of
 from ulr.errors import UserError
 from ulr.report.collect import days_of, propensity_parts

@@ -47,7 +47,7 @@ def load_plan(text: str) -> Plan:
             raise ValueError(f"bucket {name}: fraction {fraction} is below 0")
     total = sum(fraction for _, fraction in buckets)
     if total > 1 + 1e-9:
-        raise ValueError(f"the shares of the buckets add up to {total}, more than 1")
+        raise ValueError(f"the fractions of the buckets add up to {total}, more than 1")
     return Plan(str(content["salt"]), buckets)
 
 

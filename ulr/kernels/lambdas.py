@@ -197,7 +197,7 @@ def lambda_gradients(
     grid: store multiples of this (0: as computed), so that sums do not depend on their order.
     """
     if objective not in OBJECTIVES:
-        raise UserError(f"metric = {objective!r}: expected one of {', '.join(OBJECTIVES)}")
+        raise UserError(f"objective = {objective!r}: expected one of {', '.join(OBJECTIVES)}")
     for name, array in (("scores", scores), ("gradients", gradients), ("hessians", hessians)):
         if array.shape != (pairs.rows,) or not array.flags.c_contiguous:
             raise UserError(f"{name} has shape {array.shape}; expected ({pairs.rows},) contiguous")

@@ -69,4 +69,4 @@ def _healthy(size: float | None, floor: float) -> tuple[bool, str]:
 
 
 def _found(finding: Mapping[str, Any]) -> tuple[bool, str]:
-    return False, f"diagnostics, {finding['verdict']}: {finding['words']}"
+    return False, f"diagnostics, {finding['verdict']}: {finding['message']}"

@@ -169,7 +169,7 @@ def _not_made(stages: Sequence[Row]) -> dict[str, str]:
     why = {}
     for n, stage in enumerate(stages[failed:], failed):
         name = stage["stage"]
-        told = f"The stage {name} failed: {stage['words']}"
+        told = f"The stage {name} failed: {stage['message']}"
         if n > failed:
             told = f"The stage {name} did not run: the night ended in {stages[failed]['stage']}."
         why |= dict.fromkeys(PARTS.get(name, ()), told)

@@ -62,7 +62,7 @@ def _check(name: str, rows: list[Row]) -> Html:
 def _words(row: Row) -> str:
     where = "" if row["segment"] is None else f"Segment {row['segment']}, "
     p = f" ({p_words(row['p_value'])})" if known(row["p_value"]) else ""
-    return f"{where}{row['words']}{p}"
+    return f"{where}{row['message']}{p}"
 
 
 def _table(rows: list[Row]) -> Html:

@@ -57,7 +57,7 @@ def _night_sentence(facts: Facts) -> str:
 
 
 def _night_reasons(facts: Facts) -> list[Reason]:
-    found = [(AGAINST, f"{s['stage']}: {s['words']}")
+    found = [(AGAINST, f"{s['stage']}: {s['message']}")
              for s in facts.stages if s["status"] == "failed"]  # fmt: skip
     if facts.verdict:
         bad = set(facts.verdict["against"])

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ulr.config.load import load_settings
+from ulr.errors import UserError
+
+
+def test_the_shipped_settings_are_valid():
+    assert load_settings(None).groups.partitions == 8
+
+
+def test_a_change_beats_the_overlay_and_the_overlay_beats_the_base(tmp_path):
+    overlay = tmp_path / "my.yaml"
+    overlay.write_text("groups: {partitions: 3, max_position: 7}")
+    settings = load_settings(str(overlay), ["groups.partitions=5"])
+    assert (settings.groups.partitions, settings.groups.max_position) == (5, 7)
+
+
+def test_sparks_own_keys_keep_their_dots():
+    settings = load_settings(None, ["spark.sql.shuffle.partitions=3"])
+    assert settings.spark["sql.shuffle.partitions"] == 3
+
+
+def test_settings_cannot_be_changed_afterwards():
+    with pytest.raises(ValueError, match="frozen"):
+        load_settings(None).groups.partitions = 2
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("groups.partitons=2", ["groups.partitons", "partitions"]),
+        ("groups.partitions=many", ["groups.partitions", "'many'", "integer"]),
+        ("groups.partitions=0", ["groups.partitions", "greater than or equal to 1"]),
+        ("simulate.examination.model=psychic", ["examination.model", "'continuous'"]),
+        ("simulate.swaps=[{fraction: 0.1}]", ["simulate.swaps.0", "kind", "bucket"]),
+        ("simulate.swaps=[{bucket: '1:1', fraction: 0.1}]", ["simulate.swaps.0", "1:1"]),
+        ("simulate.segments=[{name: a, fraction: 0.4, eta: 1}]", ["segments", "add up to 1"]),
+        ("simulate.positions=1", ["simulate: swaps: single needs 2 positions, positions is 1"]),
+        ("simulate.swaps=[{bucket: '1:20', fraction: 0.1}]", ["1:20 needs 20", "positions is 10"]),
+        ("spark.a.b=null", ["spark.a.b = None: "]),
+        ("lightgbm.x=null", ["lightgbm.x = None: "]),
+        ("pairs.co_click_variance=x", ["pairs.co_click_variance = 'x': "]),
+        ("nothing", ["section.key=value"]),
+        ("nosuch.key=1", ["nosuch", "allowed", "groups"]),
+    ],
+)
+def test_a_bad_change_is_one_line_that_names_it_and_what_is_allowed(change, words):
+    with pytest.raises(UserError) as error:
+        load_settings(None, [change])
+    line = str(error.value)
+    assert "\n" not in line
+    assert all(word in line for word in [*words, f"--set {change}"])
+
+
+def test_a_bad_key_in_a_file_names_the_file(tmp_path):
+    overlay = tmp_path / "night.yaml"
+    overlay.write_text("log: {pth: somewhere}")
+    with pytest.raises(UserError, match=r"night\.yaml: unknown key log\.pth"):
+        load_settings(str(overlay))
+
+
+def test_a_missing_file_and_broken_yaml_are_one_line(tmp_path):
+    with pytest.raises(UserError, match="No such file"):
+        load_settings(str(tmp_path / "absent.yaml"))
+    broken = tmp_path / "broken.yaml"
+    broken.write_bytes(b"a: caf\xe9")
+    with pytest.raises(UserError, match="not UTF-8"):
+        load_settings(str(broken))
+    broken.write_text("a: [")
+    with pytest.raises(UserError, match="not YAML"):
+        load_settings(str(broken))
+
+
+def test_printed_settings_can_be_used_as_an_overlay(tmp_path):
+    settings = load_settings(None, ["groups.partitions=5"])
+    overlay = tmp_path / "printed.yaml"
+    overlay.write_text(yaml.safe_dump(settings.model_dump(mode="json")))
+    assert load_settings(str(overlay)) == settings
+
+
+def test_the_settings_are_found_in_a_zip_of_the_package(tmp_path):
+    root = Path(__file__).parents[2]
+    with zipfile.ZipFile(tmp_path / "ulr.zip", "w") as archive:
+        for path in (root / "ulr").glob("*.py"):
+            archive.write(path, f"ulr/{path.name}")
+        for path in (root / "conf").glob("*.yaml"):
+            archive.write(path, f"ulr/conf/{path.name}")
+    program = (
+        "from ulr.config.load import load_settings as load; print(load(None).train.num_iterations)"
+    )
+    env = os.environ | {"PYTHONPATH": str(tmp_path / "ulr.zip")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, cwd=tmp_path, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert int(done.stdout) == load_settings(None).train.num_iterations

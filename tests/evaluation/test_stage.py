@@ -1,0 +1,140 @@
+"""The evaluate stage on Spark and its command on a simulated log."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.pairs.test_stage import simulated, tables  # noqa: F401 (fixtures)
+from tests.pairs.test_table import FEATURES, GIVEN
+from ulr.cli.main import main
+from ulr.evaluation.metrics import EvaluationPlan, evaluate_partition
+from ulr.evaluation.stage import evaluate_models
+from ulr.features.copartition import JoinInputs
+from ulr.features.files import find_features
+from ulr.warehouse.schema import metrics_schema
+from ulr.warehouse.tables import Warehouse
+
+DATE = ["--date", "2026-01-01"]
+
+
+def test_any_number_of_partitions_gives_the_totals_of_one_process(spark, tables):  # noqa: F811
+    root, groups = tables
+    plan = EvaluationPlan(GIVEN, max_label=2)
+    sources = JoinInputs(
+        f"{root}/groups", [f"{root}/groups/{n}.parquet" for n in ("one", "two")],
+        f"{root}/features", [f.path for f in find_features(f"{root}/features")],
+    )  # fmt: skip
+    want = evaluate_partition(groups, FEATURES, {}, plan)
+    got = evaluate_models(spark, sources, {}, plan, 3)
+    assert got.sums.keys() == want.sums.keys()
+    for key, sums in want.sums.items():
+        assert got.sums[key].tolist() == pytest.approx(sums.tolist())
+
+
+@pytest.fixture(scope="module")
+def trained(simulated):  # noqa: F811
+    root, flags = simulated
+    flags = [*flags, "--set", "pairs.test_fraction=0.3", "--set", "evaluate.partitions=2"]
+    for method in ("joint", "naive"):
+        own = [*flags, "--set", f"pairs.method={method}"]
+        assert main(["pairs", *DATE, *own]) == 0
+        assert main(["train", *own]) == 0
+    return root, flags
+
+
+def test_evaluate_publishes_once_and_prints_what_it_found_again(trained, capsys):
+    root, flags = trained
+    command = ["evaluate", *DATE, *flags, "--model", "joint", "--model", "naive"]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert all(
+        words in out
+        for words in ("joint", "logging", "joint - naive", "p=", "theta and psi taken as exact")
+    )
+    assert main(command) == 0
+    again = capsys.readouterr().out
+    assert "unchanged, skipped" in again
+    assert out in again
+    warehouse = Warehouse(f"{root}/warehouse")
+    files = warehouse.files("metrics", "stage=evaluate-method=joint")
+    table = pa.concat_tables(pq.read_table(f) for f in files)
+    assert table.schema == metrics_schema
+    assert {"ndcg_at_10", "snips_arp", "pair_loss"} <= set(table["name"].to_pylist())
+
+
+def test_queries_judged_by_were_left_out_of_the_pairs(trained):
+    from ulr.features.split import in_split
+
+    root, _ = trained
+    files = Warehouse(f"{root}/warehouse").files("pairs", "method=joint")
+    names = pa.concat_arrays([c for f in files for c in pq.read_table(f)["query_id"].chunks])
+    assert in_split(names, 0.3, "train").all()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (["--set", "evaluate.holdout=time"], "was trained on 2026-01-01"),
+        (["--set", "pairs.test_fraction=0"], "no query was left out"),
+        (["--set", "pairs.test_fraction=0.5"], "trained with pairs.test_fraction=0.3"),
+        (["--model", "prs"], "has no model of method prs; there is joint"),
+        (["--model", "absent.txt"], "expected a method"),
+    ],
+)
+def test_what_cannot_be_judged_is_told_in_one_line(trained, capsys, change, words):
+    _, flags = trained
+    assert main(["evaluate", *DATE, *flags, *change]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_the_model_is_registered_promoted_once_and_listed(trained, capsys):
+    root, flags = trained
+    flags = [*flags, "--set", f"mlflow.local_path={root}/mlflow", "--set",
+             "promote.min_effective_sample_size=10"]  # fmt: skip
+    assert main(["evaluate", *DATE, *flags]) == 0
+    assert main(["registry", "send", *flags]) == 0
+    assert "joint 2026-01-01..2026-01-01 registered, version 1" in capsys.readouterr().out
+    assert main(["promote", *DATE, *flags]) == 0
+    assert "version 1 is the new champion" in capsys.readouterr().out
+    assert main(["promote", *DATE, *flags]) == 0
+    assert "version 1 is the champion already" in capsys.readouterr().out
+    naive = [*flags, "--set", "pairs.method=naive"]
+    seen = [*naive, "--set", "evaluate.holdout=time"]
+    assert main(["promote", *DATE, *seen]) == 2
+    assert "was trained on 2026-01-01" in capsys.readouterr().err
+    assert main(["promote", *DATE, *naive, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"outcome", "version", "champion", "verdict"}  # and no totals as text
+    assert "than the champion's" in found["verdict"]["reasons"][0]
+    assert main(["registry", "list", *flags]) == 0
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("champion", "joint", "naive"))
+    assert main(["promote", *DATE, *naive, "--force", "a trial"]) == 0
+    assert main(["promote", "--rollback", "it is over", *flags]) == 0
+    assert main(["registry", "list", *flags]) == 0
+    (last,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("2 "))
+    assert last.endswith("rolled back: it is over")
+    assert main(["registry", "sync", *flags]) == 0
+    assert "nothing waits" in capsys.readouterr().out
+
+
+def test_the_champion_scores_a_features_table_and_refuses_another_width(trained, capsys):
+    root, flags = trained
+    flags = [*flags, "--set", f"mlflow.local_path={root}/mlflow-2", "--set", "score.partitions=2"]
+    assert main(["promote", *DATE, *flags, "--force", "a test"]) == 0
+    command = ["score", *flags, "--model", "models:/ulr-ranker@champion"]
+    assert main(command) == 0
+    assert main(command) == 0
+    assert "unchanged, skipped (640 documents of 80 queries" in capsys.readouterr().out
+    warehouse = Warehouse(f"{root}/warehouse")
+    table = pa.concat_tables(pq.read_table(f) for f in warehouse.files("scores"))
+    by_query = table.group_by("query_id", use_threads=False).aggregate([("score", "list")])
+    assert all(s == sorted(s, reverse=True) for s in by_query["score_list"].to_pylist())
+    narrow = {"query_id": ["q"], "doc_id": ["d"], "features": [[1.0, 2.0]]}
+    pq.write_table(pa.table(narrow), root / "narrow.parquet")
+    assert main([*command, "--features", f"{root}/narrow.parquet"]) == 2
+    assert "was trained on 8 features and these rows have 2" in capsys.readouterr().err
+    assert main(["score", *flags, "--model", "models:/ulr-ranker@nobody"]) == 2
+    assert "no model models:/ulr-ranker@nobody" in capsys.readouterr().err

@@ -1,0 +1,261 @@
+"""Every weighting against the plain table of METHODS section 4, session by session."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support import oracle_pairs as oracle
+from tests.support.pair_samples import histograms
+from ulr.errors import UserError
+from ulr.pairs.weighting import weigh_histograms, weigh_labels
+from ulr.pairs.weights import METHODS, NEEDS_ALL_PAIRS, weight_table
+from ulr.propensity.examination import Examination
+from ulr.simulate.browsing import Continuous, Independent, RowSkipping, power_curve
+
+K = 6
+THETA = power_curve(K, 0.8)
+RNG = np.random.default_rng(5)
+BELOW = np.minimum.outer(THETA, THETA) * RNG.uniform(0.5, 1.0, (K, K))
+PSI = np.where(np.eye(K) > 0, THETA, np.minimum(BELOW, BELOW.T))
+GIVEN = Examination(THETA, PSI, alpha=0.7 * THETA, beta=0.1 * THETA)
+
+
+def dense(pairs, group, n):
+    """u as an n x n matrix."""
+    u = np.zeros((n, n))
+    span = slice(pairs.offsets[group], pairs.offsets[group + 1])
+    u[pairs.i[span], pairs.j[span]] = pairs.u_ij[span]
+    u[pairs.j[span], pairs.i[span]] = pairs.u_ji[span]
+    return u
+
+
+def weigh(groups, method, session="none", **clipping):
+    table = weight_table(method, GIVEN, prs_clip=2.0, **clipping)[None]
+    raw = weight_table(method, GIVEN)[None]
+    return weigh_histograms(
+        histograms(groups),
+        np.zeros(len(groups)),
+        table,
+        raw,
+        all_pairs=method in NEEDS_ALL_PAIRS,
+        session=session,
+    )
+
+
+pattern = st.tuples(*[st.booleans()] * K)
+
+
+@pytest.mark.parametrize("session", ["none", "idcg"])
+@pytest.mark.parametrize("method", METHODS)
+@given(st.dictionaries(pattern, st.integers(1, 9), min_size=1, max_size=8))
+@settings(max_examples=15, deadline=None)
+def test_a_group_weighs_what_its_sessions_weigh_one_by_one(method, session, patterns):
+    want = np.zeros((K, K))
+    for bits, count in patterns.items():
+        name = "counts" if method == "unbiased-lambdamart" else method
+        u = oracle.session_weights(
+            bits, THETA, PSI, name, prs_clip=2.0, alpha=GIVEN.alpha, beta=GIVEN.beta
+        )
+        weight = 1 / oracle.ideal_dcg(bits) if session == "idcg" and any(bits) else 1
+        want += weight * count * np.array(u)
+    pairs, _ = weigh([(K, patterns)], method, session)
+    np.testing.assert_allclose(dense(pairs, 0, K), want, rtol=1e-5, atol=1e-4)
+
+
+def test_a_list_longer_than_a_word_keeps_its_deep_clicks():
+    n = 130
+    bits = tuple(k in {0, 63, 64, 127, 129} for k in range(n))
+    wide = Examination(np.ones(n), np.ones((n, n)))
+    table = weight_table("naive", wide)[None]
+    pairs, _ = weigh_histograms(histograms([(n, {bits: 3})]), np.zeros(1), table, table)
+    clicks = np.array(bits)
+    np.testing.assert_array_equal(dense(pairs, 0, n), 3 * np.outer(clicks, ~clicks))
+
+
+def test_traffic_changes_counts_and_nothing_else():
+    few, _ = weigh([(K, {(1, 0, 0, 1, 0, 0): 1})], "joint")
+    many, _ = weigh([(K, {(1, 0, 0, 1, 0, 0): 10**9})], "joint")
+    np.testing.assert_array_equal(few.i, many.i)
+    np.testing.assert_allclose(many.u_ij, few.u_ij * 1e9, rtol=1e-6)
+
+
+def test_groups_apart_equal_groups_together():
+    groups = [(3, {(1, 0, 1): 2}), (1, {(1,): 1}), (5, {(0,) * 5: 7}), (2, {(0, 1): 1})]
+    together, _ = weigh(groups, "joint")
+    for g, group in enumerate(groups):
+        alone, _ = weigh([group], "joint")
+        np.testing.assert_array_equal(dense(together, g, group[0]), dense(alone, 0, group[0]))
+
+
+def test_labels_prefer_the_higher_known_grade():
+    groups = histograms([(3, {(0, 0, 0): 1}), (2, {(0, 0): 1})])
+    pairs = weigh_labels(groups, np.array([1, 2, -1, 0, 0], np.int32))
+    assert pairs.offsets.tolist() == [0, 1, 1]
+    assert pairs.u_ij[0] == 0
+    assert pairs.u_ji[0] == pytest.approx((3 - 1) / 15)  # gains 2^y - 1, over that of a 4
+
+
+@pytest.mark.parametrize("k", range(K))
+@pytest.mark.parametrize("v", range(K))
+def test_a_times_expected_b_is_the_identity(k, v):
+    """Kurennoy eq. 14, with A's second and third rows taken from the joint table."""
+    if k == v:
+        return
+    t_k, t_v, both = THETA[k], THETA[v], PSI[k, v]
+    expected_b = np.array(
+        [
+            [both, 0, 0, 0],
+            [t_k - both, t_k, 0, 0],
+            [t_v - both, 0, t_v, 0],
+            [1 - t_k - t_v + both, 1 - t_k, 1 - t_v, 1],
+        ]
+    )
+    joint = weight_table("joint", GIVEN)
+    np.testing.assert_allclose(joint[:, k, v] @ expected_b, [0, 1, 0, 0], atol=1e-12)
+    mirrored = joint[[0, 2, 1, 3], v, k]
+    np.testing.assert_allclose(mirrored @ expected_b, [0, 0, 1, 0], atol=1e-12)
+
+
+MODELS = {
+    "independent": Independent(THETA),
+    "continuous": Continuous(THETA),
+    "row skipping": RowSkipping(0.3, np.full(K, 0.85), 2),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_joint_is_unbiased_and_robust_and_prs_are_biased_as_predicted(name):
+    """E[u_ij] is r_i (1 - r_j) for joint. For robust E = r_i (1 - r_j psi / theta_i), too much by
+    r_i r_j (1 - psi / theta_i); for prs that times theta_j."""
+    sessions, rng = 400_000, np.random.default_rng(11)
+    relevance = np.array([0.9, 0.2, 0.6, 0.4, 0.8, 0.5])
+    model = MODELS[name]
+    psi = model.truth(np.ones((1, K)), np.ones(1))
+    given = Examination(np.diag(psi).copy(), psi)
+    relevant = rng.random((sessions, K)) < relevance
+    clicks = relevant & model.examine(rng, relevant)
+    patterns, counts = np.unique(clicks, axis=0, return_counts=True)
+    group = (K, {tuple(p): int(c) for p, c in zip(patterns, counts, strict=True)})
+
+    theta, r = given.theta[:, None], relevance
+    truth = np.outer(r, 1 - r)
+    robust = r[:, None] * (1 - r * psi / theta)
+    want = {"joint": truth, "robust": robust, "prs": robust * given.theta}
+    off = ~np.eye(K, dtype=bool)
+    for method, expected in want.items():
+        table = weight_table(method, given)[None]
+        pairs, _ = weigh_histograms(histograms([group]), np.zeros(1), table, table)
+        mean = dense(pairs, 0, K) / sessions
+        # Five standard errors of a mean of weights no larger than the table's largest.
+        spread = np.sqrt((table[0] ** 2).max(axis=0) / sessions) * 5
+        assert (np.abs(mean - expected)[off] < spread[off]).all(), method
+    assert np.abs(robust - truth)[off].max() > 0.1
+
+
+def smoothed_joint(patterns, given, variance):
+    table = weight_table("joint", given)[None]
+    pairs, _ = weigh_histograms(
+        histograms([(K, patterns)]), np.zeros(1), table, table,
+        psi=given.psi[None], co_click_variance=variance,
+    )  # fmt: skip
+    return dense(pairs, 0, K)
+
+
+def test_smoothed_co_clicks_are_a_posterior_mean():
+    patterns = {(1, 1, 0, 0, 0, 0): 3, (1, 0, 0, 0, 0, 0): 5, (0, 1, 0, 0, 0, 0): 1, (0,) * K: 4}
+    sessions, c_0, c_1, c_01, v = 13, 8, 4, 3, 0.7
+    m = PSI[0, 1] * c_0 * c_1 / (PSI[0, 1] + (sessions - 1) * THETA[0] * THETA[1])
+    shrunk = m * (1 + v * c_01) / (1 + v * m)
+    got = smoothed_joint(patterns, GIVEN, v)
+    assert got[0, 1] == pytest.approx(c_0 / THETA[0] - shrunk / PSI[0, 1], rel=1e-6)
+    assert got[1, 0] == pytest.approx(c_1 / THETA[1] - shrunk / PSI[0, 1], rel=1e-6)
+    plain, _ = weigh([(K, patterns)], "joint")
+    np.testing.assert_allclose(got - got.T, dense(plain, 0, K) - dense(plain, 0, K).T, atol=1e-5)
+    np.testing.assert_allclose(smoothed_joint(patterns, GIVEN, np.inf), dense(plain, 0, K))
+
+
+def test_one_session_is_expected_to_be_what_it_was_whatever_it_weighs():
+    """Both were clicked, in one session: their co-clicks could be no other."""
+    table = weight_table("joint", GIVEN)[None]
+    found = [
+        weigh_histograms(
+            histograms([(K, {(1, 1, 0, 0, 0, 0): 1})]), np.zeros(1), table, table,
+            session="idcg", psi=PSI[None], co_click_variance=v,
+        )[0] for v in (0.0, np.inf)
+    ]  # fmt: skip
+    np.testing.assert_allclose(found[0].u_ij, found[1].u_ij, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_smoothing_keeps_joint_unbiased_and_makes_it_steadier_where_co_clicks_are_rare(name):
+    """Relevance is independent here, so v = 0 has the same mean."""
+    groups, sessions, rng = 3000, 16, np.random.default_rng(12)
+    relevance = np.array([0.9, 0.2, 0.6, 0.4, 0.8, 0.5])
+    model = MODELS[name]
+    psi = model.truth(np.ones((1, K)), np.ones(1))
+    given = Examination(np.diag(psi).copy(), psi)
+    relevant = rng.random((groups * sessions, K)) < relevance
+    clicks = (relevant & model.examine(rng, relevant)).reshape(groups, sessions, K)
+    listed = []
+    for page in clicks:
+        found, counts = np.unique(page, axis=0, return_counts=True)
+        listed.append((K, {tuple(p): int(c) for p, c in zip(found, counts, strict=True)}))
+    table = weight_table("joint", given)[None]
+    weights = {}
+    for v in (0.0, np.inf):
+        pairs, _ = weigh_histograms(
+            histograms(listed), np.zeros(groups), table, table,
+            psi=psi[None], co_click_variance=v,
+        )  # fmt: skip
+        weights[v] = np.stack([dense(pairs, g, K) for g in range(groups)]) / sessions
+    off = ~np.eye(K, dtype=bool)
+    truth = np.outer(relevance, 1 - relevance)
+    mean, spread = weights[0.0].mean(axis=0), weights[0.0].std(axis=0) / np.sqrt(groups)
+    assert (np.abs(mean - truth)[off] < 5 * spread[off]).all()
+    if name == "independent":  # where co-clicks are rarest
+        assert weights[0.0][:, 4, 5].std() < weights[np.inf][:, 4, 5].std()
+
+
+def test_clipping_bounds_the_weights_and_health_says_how_much():
+    patterns = {(1, 0, 0, 0, 0, 1): 4, (0, 0, 0, 0, 0, 1): 2}
+    pairs, health = weigh([(K, patterns)], "robust", weight_cap=2.0)
+    assert pairs.u_ij.max() <= 2.0 * 6
+    whole, *positions = health.rows()
+    deep = positions[-1]
+    assert deep["position"] == 6
+    assert deep["largest_weight"] == 2.0
+    raw = 1 / THETA[5]
+    assert deep["share_clipped"] == pytest.approx(1 - 2.0 / raw)
+    # Six sessions, each with weight 2 on the documents below it: 4 sessions x 4, 2 x 5.
+    assert deep["effective_sample_size"] == pytest.approx(4 * 4 + 2 * 5)
+    top = 4 * 4 * 1.0
+    share = 1 - (top + 26 * 2.0) / (top + 26 * raw)
+    assert whole["share_clipped"] == pytest.approx(share)
+    _, again = weigh([(K, patterns)] * 2, "robust", weight_cap=2.0)
+    np.testing.assert_allclose((health + health).columns, again.columns)
+
+
+def test_a_floor_under_the_propensity_limits_both_theta_and_psi():
+    table = weight_table("joint", GIVEN, propensity_floor=0.5)
+    assert table.max() <= 1 / 0.5
+    assert table.min() >= 1 - 1 / 0.5
+
+
+def test_mistakes_are_named():
+    with pytest.raises(UserError, match=r"expected one of naive, robust"):
+        weight_table("best", GIVEN)
+    with pytest.raises(UserError, match=r"alpha and beta.*propensities\.estimator=affine"):
+        weight_table("affine", Examination(THETA, PSI))
+    never = np.array([[1.0, 0.0], [0.0, 0.5]])  # psi = 0: users who take one document only
+    assert np.isfinite(weight_table("robust", Examination(np.array([1.0, 0.5]), never))).all()
+    with pytest.raises(UserError, match="psi at position 1, 2"):
+        weight_table("joint", Examination(np.array([1.0, 0.5]), never))
+    with pytest.raises(UserError, match="theta at position 2"):
+        weight_table("robust", Examination(np.array([1.0, 0.0]), np.ones((2, 2))))
+    alpha = np.where(np.arange(K) == 3, 0.0, GIVEN.alpha)
+    with pytest.raises(UserError, match="alpha at position 4"):
+        weight_table("affine", Examination(THETA, PSI, alpha, GIVEN.beta))
+    assert np.isfinite(weight_table("joint", Examination(THETA, PSI, alpha, GIVEN.beta))).all()
+    with pytest.raises(UserError, match=r"8 documents.*6 positions"):
+        weigh([(8, {(1,) * 8: 1})], "naive")

@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.kernels.test_patterns import by_segment, group
+from tests.support import propensity_loops as loops
+from ulr.config.load import load_settings
+from ulr.errors import UserError
+from ulr.groups.window import window_dates
+from ulr.propensity.stage import (
+    _files_read,
+    build_propensities,
+    estimate_propensities,
+    estimate_segment,
+    plain_rates,
+)
+from ulr.propensity.swap_counts import SwapCounts, counts_of
+from ulr.propensity.tables import as_json
+from ulr.propensity.tasks import em_exposures, exposures, harvest_table, moment_table, swap_counts
+from ulr.warehouse.schema import (
+    groups_schema,
+    joint_propensities_schema,
+    propensities_schema,
+    swap_counts_schema,
+)
+from ulr.warehouse.tables import Warehouse
+
+DATES = [dt.date(2026, 1, 1), dt.date(2026, 1, 2)]
+
+
+def settings_of(*changes):
+    fast = ["propensities.min_clicks=20", "propensities.min_coclicks=20"]
+    return load_settings(None, [*fast, *changes]).propensities
+
+
+def random_groups(rng, count, *, positions=4, buckets=("1:2", "1:3", "1:4", None)):
+    """Groups of a few queries whose documents are swapped or shuffled."""
+    theta = np.arange(1, positions + 1) ** -1.0
+    rows = []
+    for i in range(count):
+        bucket = buckets[i % len(buckets)]
+        swapped = None if bucket is None else bool(rng.integers(2))
+        clicks = rng.random((int(rng.integers(1, 30)), positions)) < 0.8 * theta
+        row = group(
+            clicks.astype(int).tolist(),
+            query=f"q{i % 20}",
+            segment=("desktop", "mobile")[i % 3 == 0],
+            bucket=bucket,
+            swapped=swapped,
+        )
+        row["doc_ids"] = [f"d{d}" for d in rng.permutation(positions)]
+        row["ranking"] = i
+        rows.append(row)
+    return rows
+
+
+def write_files(folder, rows, parts=3):
+    files = []
+    for part in range(parts):
+        table = pa.Table.from_pylist(rows[part::parts], schema=groups_schema)
+        files.append(str(folder / f"part-{part}.parquet"))
+        pq.write_table(table, files[-1])
+    return files
+
+
+def sessions_of(row):
+    """The group's sessions, one by one."""
+    length = len(row["doc_ids"])
+    for word, count in zip(row["patterns"], row["counts"], strict=True):
+        for _ in range(count):
+            yield [word >> k & 1 for k in range(length)]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return random_groups(np.random.default_rng(0), 240)
+
+
+@pytest.fixture(scope="module")
+def files(rows, tmp_path_factory):
+    return write_files(tmp_path_factory.mktemp("groups"), rows)
+
+
+def test_arms_over_files_equal_a_loop_over_sessions(spark, rows, files):
+    table = swap_counts(spark, files[0].rpartition("/")[0], files, max_position=10)
+    found = by_segment(table, 4)
+    for segment in ("desktop", "mobile"):
+        for name in ("1:2", "1:3", "1:4"):
+            sessions = [
+                s
+                for row in rows
+                if (row["segment"], row["bucket"], row["swapped"]) == (segment, name, True)
+                for s in sessions_of(row)
+            ]
+            arm = found[segment].buckets[name].swapped
+            assert arm.sessions == len(sessions)
+            assert arm.together.tolist() == loops.arm_counts(sessions, 4)[0]
+
+
+def seen_documents(rows, keep=lambda row: True):
+    seen = {}
+    for row in rows:
+        if keep(row):
+            for clicks in sessions_of(row):
+                for k, (doc, c) in enumerate(zip(row["doc_ids"], clicks, strict=True), start=1):
+                    where = seen.setdefault((row["segment"], row["query_id"], doc), {})
+                    old = where.get(k, (0, 0))
+                    where[k] = (old[0] + c, old[1] + 1)
+    return seen
+
+
+@pytest.mark.parametrize("weight", ["pooled", "document"])
+def test_harvest_table_equals_a_loop_over_documents(spark, rows, files, weight):
+    shown = exposures(spark, files[0].rpartition("/")[0], files, max_position=10)
+    table = harvest_table(shown, blocks=4, weight=weight)
+    got: dict[tuple[int, int], list[float]] = {}
+    for row in table.to_pylist():
+        entry = got.setdefault((row["k"], row["l"]), [0.0, 0.0])
+        entry[0] += row["clicks"]
+        entry[1] += row["impressions"]
+    expected = loops.harvest_pairs(seen_documents(rows), weight)
+    assert set(got) == set(expected)
+    for pair, values in expected.items():
+        assert got[pair] == pytest.approx(values)
+
+
+def test_moments_equal_a_loop_over_documents(spark, rows, files):
+    shown = exposures(spark, files[0].rpartition("/")[0], files, max_position=10)
+    table = moment_table(shown, blocks=4).to_pylist()
+    expected = [0.0, 0.0, 0.0]
+    for where in seen_documents(rows, lambda row: row["bucket"] == "1:3").values():
+        if 1 in where and 3 in where and where[1][1] > 3:
+            (c, n), (d, m) = where[1], where[3]
+            w = n * m / (n + m)
+            expected[0] += w
+            expected[1] += w * c * (c - 1) / (n * (n - 1))
+            expected[2] += w * c / n * d / m
+    got = [r for r in table if r["bucket"] == "1:3"]
+    for name, value in zip(("x0", "x2", "x1y"), expected, strict=True):
+        assert sum(r[name] for r in got) == pytest.approx(value)
+
+
+def test_sums_over_documents_have_the_same_bits_however_the_rows_lie(spark, tmp_path):
+    rows = random_groups(np.random.default_rng(5), 400)
+    how = settings_of("propensities.regression_em.features=null")
+    found = []
+    for parts in (1, 5):
+        folder = tmp_path / str(parts)
+        folder.mkdir()
+        files = write_files(folder, rows[:: 1 if parts == 1 else -1], parts)
+        shown = exposures(spark, str(folder), files, max_position=10).repartition(parts)
+        em = em_exposures(spark, shown, how)
+        found.append(
+            [
+                harvest_table(shown, blocks=4, weight="pooled"),
+                moment_table(shown, blocks=4),
+                (em.document.tolist(), em.position.tolist(), em.clicks.tolist()),
+            ]
+        )
+    assert found[0] == found[1]
+
+
+def test_a_document_with_two_rows_of_features_is_one_and_other_lengths_are_refused(
+    spark, rows, files, tmp_path
+):
+    shown = exposures(spark, files[0].rpartition("/")[0], files, max_position=10)
+    names = sorted({(row["query_id"], doc) for row in rows for doc in row["doc_ids"]})
+    twice = [{"query_id": q, "doc_id": d, "features": [1.0, 2.0]} for q, d in names] * 2
+    path = tmp_path / "features.parquet"
+    how = settings_of(f"propensities.regression_em.features={path}")
+    pq.write_table(pa.Table.from_pylist(twice), path)
+    found = em_exposures(spark, shown, how)
+    assert found.features.shape == (len(names), 2)
+    assert found.impressions.sum() == sum(sum(row["counts"]) * 4 for row in rows)
+    pq.write_table(pa.Table.from_pylist([*twice[1:], twice[0] | {"features": [1.0]}]), path)
+    with pytest.raises(UserError, match="one length for all"):
+        em_exposures(spark, shown, how)
+
+
+@pytest.fixture
+def warehouse(tmp_path):
+    house = Warehouse(str(tmp_path))
+    rng = np.random.default_rng(1)
+    for date in DATES:
+        with house.writing("groups", f"dt={date}", "x") as draft:
+            table = pa.Table.from_pylist(random_groups(rng, 400), schema=groups_schema)
+            pq.write_table(table, f"{draft.url}/part-00000.parquet")
+            draft.publish(str(date), counts={}, inputs={}, settings={})
+    return house
+
+
+def test_both_tables_are_published_and_an_unchanged_window_is_skipped(spark, warehouse):
+    how = settings_of()
+    outcome = build_propensities(lambda: spark, warehouse, DATES, how)
+    assert [r.segment for r in outcome.results] == [None, "desktop", "mobile"]
+    (file,) = warehouse.files("propensities")
+    curve = pq.read_table(file)
+    assert curve.schema.equals(propensities_schema)
+    assert curve.num_rows == 3 * 4
+    assert curve["theta"][0].as_py() == 1.0
+    (file,) = warehouse.files("joint_propensities")
+    joint = pq.read_table(file)
+    assert joint.schema.equals(joint_propensities_schema)
+    assert joint.num_rows == 3 * 6
+    report = as_json(outcome.results)
+    assert len(report["theta"]) == 4
+    json.dumps(report, allow_nan=False)
+
+    again = build_propensities(lambda: pytest.fail("no Spark needed"), warehouse, DATES, how)
+    assert again.skipped
+
+
+def test_the_alarm_is_shared_by_all_parts_of_the_traffic(spark, tmp_path, monkeypatch):
+    """Twenty segments warned on one night in three of a log in which nothing was wrong."""
+    rows = random_groups(np.random.default_rng(6), 200)
+    alarms = []
+    monkeypatch.setattr(
+        "ulr.propensity.stage.estimate_segment",
+        lambda segment, evidence, how, pooled=None: (
+            alarms.append(how.significance) or estimate_segment(segment, evidence, how, pooled)
+        ),
+    )
+    how = settings_of("propensities.significance=0.03", "propensities.test_trust=false")
+    estimate_propensities(spark, str(tmp_path), write_files(tmp_path, rows), how)
+    assert alarms == [0.03 / 3] * 3
+
+
+@pytest.mark.parametrize("estimator", ["all_pairs", "pivot", "adjacent", "affine", "regression_em"])
+def test_every_estimator_runs_from_groups_to_curve(spark, warehouse, estimator):
+    how = settings_of(
+        f"propensities.estimator={estimator}",
+        "propensities.regression_em.features=null",
+        "propensities.segments=false",
+    )
+    files = [f for d in DATES for f in warehouse.files("groups", f"dt={d}")]
+    (result,) = estimate_propensities(spark, warehouse.storage.url, files, how)
+    assert result.curve.positions == 4
+    assert result.curve.theta[0] == 1.0
+    if estimator not in ("affine",):  # documents are shuffled: their rates hardly differ
+        assert result.curve.theta[1] < 0.8
+
+
+def test_given_propensities_are_published_as_given(spark, warehouse):
+    how = settings_of("propensities.estimator=given", "propensities.given.theta=[1, 0.6, 0.4]")
+    outcome = build_propensities(lambda: spark, warehouse, DATES, how)
+    assert outcome.results[0].curve.theta.tolist() == [1, 0.6, 0.4]
+    assert outcome.results[0].curve.source == ["given"] * 3
+
+
+def test_a_changed_file_of_given_propensities_is_not_skipped(spark, warehouse, tmp_path):
+    file = tmp_path / "theta.json"
+    how = settings_of("propensities.estimator=given", f"propensities.given.file={file}")
+    for theta in ([1, 0.6, 0.4], [1, 0.5, 0.3]):
+        file.write_text(json.dumps({"theta": theta}))
+        outcome = build_propensities(lambda: spark, warehouse, DATES, how)
+        assert outcome.results[0].curve.theta.tolist() == theta
+    assert build_propensities(lambda: spark, warehouse, DATES, how).skipped
+
+
+def test_a_run_cut_short_between_two_tables_is_not_taken_for_done(spark, warehouse):
+    how = settings_of("propensities.estimator=given", "propensities.given.theta=[1, 0.6, 0.4]")
+    done = build_propensities(lambda: spark, warehouse, DATES, how).manifest
+    with warehouse.writing("joint_propensities", "", "other") as draft:
+        draft.publish("other", counts={}, inputs={}, settings={})
+    again = build_propensities(lambda: spark, warehouse, DATES, how)
+    assert not again.skipped
+    assert again.manifest.fingerprint == done.fingerprint
+
+
+def test_changed_features_of_regression_em_change_the_fingerprint(tmp_path):
+    file = tmp_path / "features.parquet"
+    how = settings_of(
+        "propensities.estimator=regression_em", f"propensities.regression_em.features={file}"
+    )
+    file.write_bytes(b"one")
+    before = _files_read(how)
+    file.write_bytes(b"three")
+    assert _files_read(how) != before
+    assert _files_read(settings_of()) == {}
+
+
+def test_groups_without_a_page_are_one_clear_line(spark):
+    how = settings_of("propensities.estimator=all_pairs")
+    with pytest.raises(UserError, match="hold no page"):
+        estimate_propensities(spark, "/", [], how)
+
+
+def test_pages_whose_only_buckets_are_too_deep_pool_to_nothing():
+    """Not an error: an estimator that needs no swaps goes on without them."""
+    row = {"segment": None, "bucket": "1:9", "swapped": False, "given": 0, "k": 0, "l": 0}
+    rows = pa.Table.from_pylist([row | {"sessions": 5}], schema=swap_counts_schema)
+    assert counts_of(rows, 2) == SwapCounts(2)
+
+
+def test_swap_estimators_without_buckets_say_what_else_there_is(spark, tmp_path):
+    rows = random_groups(np.random.default_rng(2), 10, buckets=(None,))
+    files = write_files(tmp_path, rows, parts=1)
+    with pytest.raises(UserError, match="plan-swaps"):
+        estimate_propensities(spark, str(tmp_path), files, settings_of())
+
+
+def test_rates_for_planning_leave_swapped_pages_out(spark, warehouse):
+    rates, pages = plain_rates(lambda: spark, warehouse, DATES, positions=4)
+    rows = [
+        r
+        for d in DATES
+        for f in warehouse.files("groups", f"dt={d}")
+        for r in pq.read_table(f).to_pylist()
+    ]
+    plain = [s for row in rows if not row["swapped"] for s in sessions_of(row)]
+    np.testing.assert_allclose(np.diag(rates), np.mean(plain, axis=0))
+    assert pages == sum(sum(row["counts"]) for row in rows)
+
+
+def test_a_window_without_groups_says_what_is_there(warehouse):
+    assert window_dates(warehouse, "2026-01-02", 30) == DATES
+    with pytest.raises(UserError, match="dt=2026-01-01 to dt=2026-01-02"):
+        window_dates(warehouse, "2025-01-01", 30)

@@ -1,0 +1,1 @@
+"""Helpers shared by tests: oracles, samples, servers, clusters."""
