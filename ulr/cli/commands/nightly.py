@@ -20,7 +20,6 @@ GOLDEN = {"ndcg_at_1": "NDCG@1", "ndcg_at_10": "@10"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
     add_date(parser, "the date whose log is complete, or D1..D2 for one night per date")
     parser.add_argument("--from-stage", metavar="STAGE", help="leave out the stages before this")
     add_force(parser)
