@@ -13,7 +13,7 @@ from ulr.cli.terminal import CommandResult, print_table
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.pipeline.nights import run_nights
-from ulr.pipeline.summary import Summary
+from ulr.pipeline.stage_runner import Summary
 
 EXAMPLE = "ulr nightly --date 2026-01-03 --from-stage pairs"
 GOLDEN = {"ndcg_at_1": "NDCG@1", "ndcg_at_10": "@10"}
