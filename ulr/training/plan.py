@@ -1,4 +1,4 @@
-"""What is asked of one training, and what to remember of it."""
+"""The settings of one training, and the record that is kept beside its model."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ from typing import Any
 import numpy as np
 
 from ulr.training.local import TrainedRanker
+from ulr.training.loop import TrainSpec
+from ulr.training.objective import Biases, initial_biases
+from ulr.training.parameters import Learner, split_parameters
+from ulr.training.validation import ndcg_cutoff
 
-LEARNED = "unbiased-lambdamart"  # the method whose biases are learned while training
+UNBIASED_LAMBDAMART = "unbiased-lambdamart"  # the method that learns t+ and t- while training
 
 
 @dataclass(frozen=True)
 class TrainPlan:
-    """Settings of one training, as plain values."""
+    """Settings of one training, as plain values.
+
+    theta: t+ is fixed to it and only t- is learned. feature_names: written into the model, or
+    LightGBM's own if empty.
+    """
 
     method: str
     num_iterations: int
@@ -27,13 +35,35 @@ class TrainPlan:
     early_stopping_round: int = 0
     bias_regularization: int = 2
     position_bins: int = 50
-    theta: np.ndarray | None = None  # given: only t- is learned
+    theta: np.ndarray | None = None
     checkpoint_every: int = 50
-    feature_names: Sequence[str] = ()  # written into the model; none: LightGBM's own
+    feature_names: Sequence[str] = ()
+
+    def learner(self) -> Learner:
+        """Check the settings and return those of the learner."""
+        ndcg_cutoff(self.early_stopping_metric)
+        return split_parameters(self.lightgbm, self.objective, self.nonnegative_weights)
+
+    def spec(self, learner: Learner, *, validate: bool) -> TrainSpec:
+        """Return the settings of the training loop."""
+        return TrainSpec(
+            self.num_iterations,
+            learner,
+            self.early_stopping_metric,
+            self.early_stopping_round if validate else 0,
+            self.checkpoint_every,
+        )
+
+    def initial_biases(self, max_position: int) -> Biases | None:
+        """Return t+ and t- before the first iteration, or None if the method has none."""
+        if self.method != UNBIASED_LAMBDAMART:
+            return None
+        bins = min(self.position_bins, max_position)
+        return initial_biases(bins, self.bias_regularization, self.theta)
 
 
-def record_of(ranker: TrainedRanker, plan: TrainPlan) -> dict[str, Any]:
-    """What is kept beside the model: how it was made and what was learned with it."""
+def make_record(ranker: TrainedRanker, plan: TrainPlan) -> dict[str, Any]:
+    """Return what record.json says of the model: its settings and what was learned with it."""
     biases = ranker.biases
     return {
         "method": plan.method,

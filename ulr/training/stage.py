@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 
 from ulr.config.settings import Train
 from ulr.training.checkpoint import Checkpoints
-from ulr.training.distributed.driver import DistributedOptions, Training, train_on_spark
+from ulr.training.distributed.driver import DistributedOptions, TrainingResult, train_on_spark
 from ulr.training.distributed.shuffle import PairFiles
 from ulr.training.distributed.telemetry import Event
-from ulr.training.plan import TrainPlan, record_of
+from ulr.training.plan import TrainPlan, make_record
 from ulr.warehouse.stage import fingerprint, fingerprint_of
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Manifest, Outcome, Warehouse, partition_name
@@ -29,7 +29,7 @@ _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 class ModelOutcome(Outcome):
     """With how training went, where there was one."""
 
-    training: Training | None = None
+    training: TrainingResult | None = None
 
 
 def build_model(
@@ -55,7 +55,7 @@ def build_model(
     names = warehouse.current("pairs", partition).inputs.get("feature_names", [])
     checkpoints = Checkpoints(warehouse.storage.url, partition, identity)
     with warehouse.writing("models", partition, identity) as draft:
-        checkpoints.sweep(keep_own=not force)
+        checkpoints.delete(keep_own=not force)
         iterations: list[Event] = []
         outcome = train_on_spark(
             start_spark(),
@@ -63,17 +63,17 @@ def build_model(
             replace(plan, feature_names=names),
             distributed_options(train, concurrent_runs),
             checkpoints,
-            hear=lambda event: _note(iterations, event, tell),
+            on_event=lambda event: _note(iterations, event, tell),
         )
         folder = Storage(draft.url)
         folder.write_text(outcome.ranker.model_text(), "model.txt")
         folder.write_json(
-            record_of(outcome.ranker, plan) | _course(outcome, iterations), "record.json"
+            make_record(outcome.ranker, plan) | _course(outcome, iterations), "record.json"
         )
         counts = {"trees": outcome.ranker.best_iteration, "queries": outcome.queries,
                   "rows": outcome.rows, "pairs": outcome.pairs}  # fmt: skip
         manifest = draft.publish(identity, counts=counts, inputs=inputs, settings=made)
-        checkpoints.sweep(keep_own=False)
+        checkpoints.delete(keep_own=False)
     return ModelOutcome(manifest, False, outcome)
 
 
@@ -118,10 +118,10 @@ def _that_matter(made: dict[str, Any]) -> dict[str, Any]:
 def _note(iterations: list[Event], event: Event, tell: Callable | None) -> None:
     iterations.append(event)
     if tell is not None:
-        tell(event["round"], event["value"])
+        tell(event["iteration"], event["value"])
 
 
-def _course(outcome: Training, iterations: list[Event]) -> dict[str, Any]:
+def _course(outcome: TrainingResult, iterations: list[Event]) -> dict[str, Any]:
     """How it went: every worker's time, every round's, and what failed on the way."""
     workers = [asdict(report) for report in outcome.reports]
-    return {"workers": workers, "rounds": iterations, "failures": outcome.failures}
+    return {"workers": workers, "iterations": iterations, "failures": outcome.failures}
