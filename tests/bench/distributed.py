@@ -116,28 +116,28 @@ def one_process(args: argparse.Namespace, files: list[str]) -> dict:
     """LightGBM's learner for one process, with our gradients, on two threads."""
     from ulr.training.checkpoint import TrainState
     from ulr.training.data import read_pairs
-    from ulr.training.distributed.communicator import Communicator
-    from ulr.training.local import bins_of
-    from ulr.training.loop import TrainSpec, Worker
+    from ulr.training.distributed.communicator import single_rank
+    from ulr.training.local import sampled_bins
+    from ulr.training.loop import TrainingLoop, TrainSpec
     from ulr.training.parameters import split_parameters
     from ulr.training.shard import ShardBuilder
 
     learner = split_parameters({**SETTINGS, "num_threads": 2}, "lambdarank")
     first = read_pairs([pq.read_table(files[0])])
     start = time.monotonic()
-    builder = ShardBuilder(bins_of(first, learner), args.queries // FILES * FILES * DOCS)
+    builder = ShardBuilder(sampled_bins(first, learner), args.queries // FILES * FILES * DOCS)
     for file in files:
         for batch in pq.ParquetFile(file).iter_batches(1024):
             builder.add(read_pairs([pa.Table.from_batches([batch])]))
     shard = builder.finish()
     ingested = time.monotonic() - start
     spec = TrainSpec(args.trees, learner, checkpoint_every=50)
-    warm = Worker(Communicator(0, [None], 1.0), TrainSpec(1, learner), shard, None, TrainState())
-    warm.run(lambda state: None, lambda number, value: None)
-    worker = Worker(Communicator(0, [None], 1.0), spec, shard, None, TrainState())
+    warm = TrainingLoop(single_rank(), TrainSpec(1, learner), shard, None, TrainState())
+    warm.run(lambda state: None, lambda iteration, value: None)
+    loop = TrainingLoop(single_rank(), spec, shard, None, TrainState())
     start = time.monotonic()
-    worker.run(lambda state: None, lambda number, value: None)
-    seconds = {**vars(worker.timings), "train": time.monotonic() - start, "ingest": ingested}
+    loop.run(lambda state: None, lambda iteration, value: None)
+    seconds = {**vars(loop.timings), "train": time.monotonic() - start, "ingest": ingested}
     return {"workers": [{"rows": shard.rows, "seconds": seconds}]}
 
 

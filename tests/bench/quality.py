@@ -34,7 +34,7 @@ from ulr.pairs.table import build_pair_table, make_pair_config
 from ulr.propensity.examination import Examination
 from ulr.training.data import read_pairs
 from ulr.training.local import train_ranker
-from ulr.training.objective import first_biases
+from ulr.training.objective import initial_biases
 
 METHODS = ("naive", "robust", "pns", "prs", "ips-all", "affine", "t+/t- p=0", "t+/t- p=2", "joint",
            "joint, plain")  # fmt: skip
@@ -70,7 +70,7 @@ class Cell:
         data = read_pairs([build_pair_table(self.groups, self.features, pair_config)[0]])
         biases = None
         if method == "unbiased-lambdamart":
-            biases = first_biases(known.depth, int(name[-1]))
+            biases = initial_biases(known.depth, int(name[-1]))
         how = {"lightgbm": self.lightgbm, "biases": biases, "nonnegative_weights": not plain}
         ranker = train_ranker(data, num_iterations=self.rounds, **how)
         return ranker.predict

@@ -28,7 +28,7 @@ from tests.bench.worlds import (
     groups_table,
     synthetic_corpus,
 )
-from ulr.training.distributed.task import forget_peak, peak_bytes, resident_bytes
+from ulr.training.distributed.task import peak_bytes, reset_peak, resident_bytes
 
 OURS, MORE = "ulr joint", "ulr joint, 10x sessions"
 PEERS = ("LightGBM lambdarank", "LightGBM position", "XGBoost unbiased")
@@ -73,7 +73,7 @@ def _contest(args: argparse.Namespace) -> dict[str, float]:
         runner = _ours
     else:
         inputs, runner = _expanded(corpus, log), _lightgbm if "LightGBM" in args.only else _xgboost
-    forget_peak()  # of making the log
+    reset_peak()  # of making the log
     before = resident_bytes()
     start = time.perf_counter()
     predict = runner(inputs, log, args)

@@ -23,8 +23,8 @@ from ulr.training.objective import (
     Biases,
     LambdaOptions,
     PairObjective,
-    first_biases,
     grid_for,
+    initial_biases,
     make_nonnegative,
 )
 
@@ -256,7 +256,7 @@ def test_given_theta_stays_and_only_the_unclick_bias_is_learned():
     data = data_of(x, pairs_of(clicks, "unbiased-lambdamart"))
     theta = power_curve(DOCS, 1.0)
     ranker = train_ranker(
-        data, num_iterations=5, lightgbm=SETTINGS, biases=first_biases(DOCS, 2, theta)
+        data, num_iterations=5, lightgbm=SETTINGS, biases=initial_biases(DOCS, 2, theta)
     )
     np.testing.assert_array_equal(ranker.biases.t_plus, theta)
     assert (ranker.biases.t_minus != 1).any()
@@ -266,7 +266,7 @@ def test_given_theta_stays_and_only_the_unclick_bias_is_learned():
 def test_learned_click_bias_falls_with_position(p):
     x, clicks = clicked_lists(np.random.default_rng(10), 400, sessions=16)
     data = data_of(x, pairs_of(clicks, "unbiased-lambdamart"))
-    ranker = train_ranker(data, num_iterations=5, lightgbm=SETTINGS, biases=first_biases(DOCS, p))
+    ranker = train_ranker(data, num_iterations=5, lightgbm=SETTINGS, biases=initial_biases(DOCS, p))
     assert ranker.biases.t_plus[0] == 1
     assert ranker.biases.t_plus[5] < ranker.biases.t_plus[1] < 1
 

@@ -18,7 +18,7 @@ from ulr.training.distributed.communicator import Communicator, PeerLost
 from ulr.training.distributed.local_ranks import Member, train_local_ranks
 from ulr.training.local import bins_of
 from ulr.training.loop import TrainSpec, Worker
-from ulr.training.objective import first_biases
+from ulr.training.objective import initial_biases
 from ulr.training.parameters import split_parameters
 from ulr.training.shard import build_shard
 
@@ -107,7 +107,7 @@ def test_workers_agree_on_traffic_whose_sums_a_fixed_grid_could_not_hold(learned
     pairs = DATA.pairs.with_weights(DATA.pairs.u_ij * more, DATA.pairs.u_ji * more)
     heavy = replace(DATA, pairs=pairs)
     monkeypatch.setitem(globals(), "TRAIN_DATA", split_queries(heavy, ~VALID))
-    start = TrainState(biases=first_biases(DOCS, 1)) if learned else None
+    start = TrainState(biases=initial_biases(DOCS, 1)) if learned else None
     states = [s for n in (1, 2, 3) for s in train_on(n, spec_of(), start)[0]]
     assert len({state.model for state in states}) == 1
 
@@ -137,7 +137,7 @@ def test_whatever_the_data_and_settings_one_two_and_five_workers_agree(seed, mon
 
 def test_learned_biases_are_sums_over_all_workers():
     spec = spec_of(num_iterations=6)
-    start = TrainState(biases=first_biases(DOCS, 1))
+    start = TrainState(biases=initial_biases(DOCS, 1))
     states = [s for n in (1, 2, 3) for s in train_on(n, spec, start)[0]]
     assert len({state.model for state in states}) == 1
     assert len({state.biases.t_minus.tobytes() for state in states}) == 1
@@ -159,12 +159,12 @@ def test_all_workers_stop_at_the_same_round_from_the_summed_value(early_stopping
 
 def test_a_run_resumed_from_any_checkpoint_by_another_number_of_workers_ends_the_same():
     spec = spec_of(num_iterations=14, early_stopping_round=14, checkpoint_every=4, **SAMPLING)
-    start = TrainState(biases=first_biases(DOCS, 2))
+    start = TrainState(biases=initial_biases(DOCS, 2))
     (whole,), saved = train_on(1, spec, start)
     assert [s.num_iterations for s in saved] == [4, 8, 12, 14]
     for state, workers in zip(saved[:3], (2, 3, 1), strict=True):
         text = json.dumps(state.as_json())
-        resumed = state_from_json(json.loads(text), first_biases(DOCS, 2))
+        resumed = state_from_json(json.loads(text), initial_biases(DOCS, 2))
         for end in train_on(workers, spec, resumed)[0]:
             assert end.model == whole.model
             assert end.history == whole.history
