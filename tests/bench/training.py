@@ -89,11 +89,13 @@ def _ours(inputs: tuple, log: Log, args: argparse.Namespace):
     from ulr.pairs.table import build_pair_table, make_pair_config
     from ulr.training.data import read_pairs
     from ulr.training.local import train_ranker
+    from ulr.training.plan import TrainPlan
 
     table, _ = build_pair_table(*inputs, make_pair_config("joint", log.truth))
     own = {"num_threads": THREADS, "learning_rate": RATE}
     lightgbm = {**load_settings(None).lightgbm, **own}
-    return train_ranker(read_pairs([table]), num_iterations=args.trees, lightgbm=lightgbm).predict
+    plan = TrainPlan("joint", args.trees, lightgbm)
+    return train_ranker(read_pairs([table]), plan).predict
 
 
 def _warm(corpus: Corpus) -> None:

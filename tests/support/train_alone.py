@@ -14,15 +14,5 @@ from ulr.training.plan import TrainPlan
 def train_alone(source: PairFiles, plan: TrainPlan) -> TrainedRanker:
     data = read_pairs(pq.read_table(file) for file in source.files)
     held_out = sample_queries(data.query_ids, plan.validation_fraction, "validation")
-    return train_ranker(
-        split_queries(data, ~held_out),
-        num_iterations=plan.num_iterations,
-        lightgbm=plan.lightgbm,
-        objective=plan.objective,
-        nonnegative_weights=plan.nonnegative_weights,
-        biases=plan.initial_biases(int(data.pairs.position.max(initial=1))),
-        validation=split_queries(data, held_out),
-        early_stopping_metric=plan.early_stopping_metric,
-        early_stopping_round=plan.early_stopping_round,
-        checkpoint_every=plan.checkpoint_every,
-    )
+    train, validation = split_queries(data, ~held_out), split_queries(data, held_out)
+    return train_ranker(train, plan, validation=validation)

@@ -13,8 +13,7 @@ from ulr.kernels.layout import concat_pairs
 from ulr.simulate.browsing import Independent, power_curve
 from ulr.training.data import split_queries
 from ulr.training.local import train_ranker
-from ulr.training.objective import initial_biases
-from ulr.training.parameters import split_parameters
+from ulr.training.plan import UNBIASED_LAMBDAMART, TrainPlan
 
 SETTINGS = {
     "num_leaves": 8, "learning_rate": 0.1, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0.5,
@@ -44,7 +43,7 @@ def test_naive_pairs_of_one_session_per_query_give_the_trees_of_lightgbms_lambda
     data = data_of(x, pairs_of(clicks, "naive", session="idcg"))
     # Leaves are bounded by Hessians only: LightGBM also counts rows.
     settings = {**SETTINGS, "min_sum_hessian_in_leaf": 2.0}
-    ours = train_ranker(data, num_iterations=8, lightgbm=settings)
+    ours = train_ranker(data, TrainPlan("naive", 8, settings))
     theirs = lgb.train(
         {**settings, "objective": "lambdarank", "lambdarank_norm": False, "verbose": -1},
         lgb.Dataset(data.features, clicks.reshape(-1), group=np.full(300, DOCS)),
@@ -62,7 +61,7 @@ def test_lambdarank_norm_gives_the_trees_of_lightgbms_lambdarank_norm():
     # LightGBM divides by the ideal DCG of the truncated list, so lists with more clicks differ.
     few = clicks.reshape(300, DOCS).sum(axis=1) <= 4
     data = split_queries(data, few)
-    ours = train_ranker(data, num_iterations=5, lightgbm=settings)
+    ours = train_ranker(data, TrainPlan("naive", 5, settings))
     theirs = lgb.train(
         {**settings, "objective": "lambdarank", "verbose": -1},
         lgb.Dataset(data.features, clicks[few].reshape(-1), group=np.full(few.sum(), DOCS)),
@@ -80,7 +79,7 @@ def test_aggregated_data_and_expanded_sessions_give_the_same_model():
     long = data_of(np.tile(x, (12, 1, 1)), apart)
     # The same bins for both, and leaves so large that no two splits separate the same documents.
     bins = {**SETTINGS, "min_data_in_bin": 1, "max_bin": 1023, "min_sum_hessian_in_leaf": 10}
-    few, many = (train_ranker(d, num_iterations=10, lightgbm=bins) for d in (short, long))
+    few, many = (train_ranker(data, TrainPlan("naive", 10, bins)) for data in (short, long))
     assert splits(few.booster)[0] == splits(many.booster)[0]
     np.testing.assert_allclose(few.predict(short.features), many.predict(short.features), atol=1e-4)
 
@@ -90,10 +89,8 @@ def test_the_model_depends_neither_on_threads_nor_on_the_order_of_queries():
     models = []
     for order, threads in ((slice(None), 1), (slice(None, None, -1), 1), (slice(None), 2)):
         data = data_of(x[order], pairs_of(clicks[order], "joint"))
-        ranker = train_ranker(
-            data, num_iterations=10, lightgbm={**SETTINGS, "num_threads": threads}
-        )
-        models.append(ranker.predict(x.reshape(-1, WIDTH)))
+        plan = TrainPlan("joint", 10, {**SETTINGS, "num_threads": threads})
+        models.append(train_ranker(data, plan).predict(x.reshape(-1, WIDTH)))
     numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
     np.testing.assert_array_equal(models[1], models[0])
     np.testing.assert_array_equal(models[2], models[0])
@@ -112,7 +109,7 @@ def test_joint_ranks_better_than_naive_where_clicks_are_biased():
     quality = {}
     for method in ("naive", "joint"):
         data = data_of(x, pairs_of(clicks, method))
-        ranker = train_ranker(data, num_iterations=20, lightgbm={**SETTINGS, "num_leaves": 6})
+        ranker = train_ranker(data, TrainPlan(method, 20, {**SETTINGS, "num_leaves": 6}))
         quality[method] = np.corrcoef(ranker.predict(fresh), fresh[:, 0])[0, 1]
     assert quality["joint"] > 0.9 > quality["naive"]
 
@@ -126,13 +123,17 @@ def test_early_stopping_keeps_the_trees_up_to_the_best_iteration(early_stopping_
     chosen = np.arange(120) < 60
     train, check = split_queries(whole, chosen), split_queries(whole, ~chosen)
     calls = []
-    ranker = train_ranker(
-        train,
-        num_iterations=60,
-        lightgbm={**SETTINGS, "learning_rate": 0.5},
-        validation=check,
+    plan = TrainPlan(
+        "joint",
+        60,
+        {**SETTINGS, "learning_rate": 0.5},
         early_stopping_metric=early_stopping_metric,
         early_stopping_round=5,
+    )
+    ranker = train_ranker(
+        train,
+        plan,
+        validation=check,
         on_iteration=lambda iteration, value: calls.append((iteration, value)),
     )
     best = min if early_stopping_metric == "pair_loss" else max
@@ -145,44 +146,34 @@ def test_early_stopping_keeps_the_trees_up_to_the_best_iteration(early_stopping_
 
 def test_with_a_fixed_click_bias_only_the_unclick_bias_is_learned():
     x, clicks = clicked_lists(np.random.default_rng(9), 200, sessions=8)
-    data = data_of(x, pairs_of(clicks, "unbiased-lambdamart"))
+    data = data_of(x, pairs_of(clicks, UNBIASED_LAMBDAMART))
     theta = power_curve(DOCS, 1.0)
-    ranker = train_ranker(
-        data, num_iterations=5, lightgbm=SETTINGS, biases=initial_biases(DOCS, 2, theta)
-    )
+    ranker = train_ranker(data, TrainPlan(UNBIASED_LAMBDAMART, 5, SETTINGS, theta=theta))
     np.testing.assert_array_equal(ranker.biases.t_plus, theta)
     assert (ranker.biases.t_minus != 1).any()
 
 
-@pytest.mark.parametrize("p", [0, 1, 2])
-def test_learned_click_bias_falls_with_position(p):
+@pytest.mark.parametrize("regularization", [0, 1, 2])
+def test_learned_click_bias_falls_with_position(regularization):
     x, clicks = clicked_lists(np.random.default_rng(10), 400, sessions=16)
-    data = data_of(x, pairs_of(clicks, "unbiased-lambdamart"))
-    ranker = train_ranker(data, num_iterations=5, lightgbm=SETTINGS, biases=initial_biases(DOCS, p))
+    data = data_of(x, pairs_of(clicks, UNBIASED_LAMBDAMART))
+    ranker = train_ranker(
+        data, TrainPlan(UNBIASED_LAMBDAMART, 5, SETTINGS, bias_regularization=regularization)
+    )
     assert ranker.biases.t_plus[0] == 1
     assert ranker.biases.t_plus[5] < ranker.biases.t_plus[1] < 1
 
 
-def test_invalid_settings_are_rejected():
-    with pytest.raises(UserError, match=r"lightgbm\.objective is set by training"):
-        split_parameters({"objective": "lambdarank"}, "lambdarank")
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        ("ndcg_at_3", "no validation document has a positive label"),
+        ("auc", "expected pair_loss or ndcg_at_K"),
+    ],
+)
+def test_an_early_stopping_metric_that_cannot_be_computed_is_rejected(metric, message):
     x, clicks = clicked_lists(np.random.default_rng(11), 20)
     data = data_of(x, pairs_of(clicks, "naive"))
-    with pytest.raises(UserError, match="no validation document has a positive label"):
-        train_ranker(
-            data,
-            num_iterations=1,
-            lightgbm=SETTINGS,
-            validation=data,
-            early_stopping_round=1,
-            early_stopping_metric="ndcg_at_3",
-        )
-    with pytest.raises(UserError, match="expected pair_loss or ndcg_at_K"):
-        train_ranker(
-            data,
-            num_iterations=1,
-            lightgbm=SETTINGS,
-            validation=data,
-            early_stopping_round=1,
-            early_stopping_metric="auc",
-        )
+    plan = TrainPlan("naive", 1, SETTINGS, early_stopping_round=1, early_stopping_metric=metric)
+    with pytest.raises(UserError, match=message):
+        train_ranker(data, plan, validation=data)

@@ -29,6 +29,7 @@ def test_a_bag_contains_whole_queries_and_changes_with_the_iteration():
         ({"cegb_penalty_feature_coupled": [1.0, 2.0]}, "lightgbm.cegb_penalty_feature_coupled"),
         ({"eta": 0.1, "learning_rate": 0.2}, "lightgbm.eta and lightgbm.learning_rate are two"),
         ({"subsample": 0.5, "sub_row": 0.6}, "lightgbm.subsample and lightgbm.sub_row are two"),
+        ({"objective": "lambdarank"}, "lightgbm.objective is set by training"),
         ({"machines": "a:1"}, "lightgbm.machines is set by training"),
         ({"n_estimators": 5}, "lightgbm.num_iterations is set by training"),
     ],

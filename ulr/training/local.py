@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import lightgbm as lgb
 import numpy as np
@@ -17,9 +15,10 @@ from ulr.training.checkpoint import TrainState
 from ulr.training.data import RankingData, split_queries
 from ulr.training.distributed.communicator import single_rank
 from ulr.training.distributed.local_ranks import RankShards, rank_count, train_local_ranks
-from ulr.training.loop import IterationCallback, TrainSpec
+from ulr.training.loop import IterationCallback
 from ulr.training.objective import Biases
-from ulr.training.parameters import Learner, split_parameters
+from ulr.training.parameters import Learner
+from ulr.training.plan import TrainPlan
 from ulr.training.shard import TrainShard, build_shard
 from ulr.training.validation import best_iteration, ndcg_cutoff
 
@@ -58,45 +57,29 @@ def make_ranker(state: TrainState, early_stopping_metric: str) -> TrainedRanker:
 
 def train_ranker(
     data: RankingData,
+    plan: TrainPlan,
     *,
-    num_iterations: int,
-    lightgbm: Mapping[str, Any],
-    objective: str = "lambdarank",
-    nonnegative_weights: bool = True,
-    biases: Biases | None = None,
     validation: RankingData | None = None,
-    early_stopping_metric: str = "pair_loss",
-    early_stopping_round: int = 0,
-    checkpoint_every: int = 0,
     on_iteration: IterationCallback | None = None,
 ) -> TrainedRanker:
-    """Train up to `num_iterations` trees.
-
-    With `validation` and `early_stopping_round`, keep the trees up to the best iteration.
-    """
-    ndcg_cutoff(early_stopping_metric)
-    learner = split_parameters(lightgbm, objective, nonnegative_weights)
-    if early_stopping_round <= 0:
+    """Train a model; early stopping needs `validation`."""
+    learner = plan.learner()
+    if plan.early_stopping_round <= 0:
         validation = None
+    max_position = int(data.pairs.position.max(initial=1))
     if validation is not None:
         _check_width(data, validation)
-    spec = TrainSpec(
-        num_iterations,
-        learner,
-        early_stopping_metric,
-        early_stopping_round if validation is not None else 0,
-        checkpoint_every,
-    )
+        max_position = int(validation.pairs.position.max(initial=max_position))
     state, _ = train_local_ranks(
         single_rank(),
         _split_over_ranks(data, validation, sampled_bins(data, learner)),
-        spec,
-        TrainState(biases=biases),
+        plan.spec(learner, validate=validation is not None),
+        TrainState(biases=plan.initial_biases(max_position)),
         threads=int(learner.lightgbm.get("num_threads", 0)) or (os.cpu_count() or 1),
         on_checkpoint=lambda state: None,
         on_iteration=on_iteration or (lambda iteration, value: None),
     )
-    return make_ranker(state, early_stopping_metric)
+    return make_ranker(state, plan.early_stopping_metric)
 
 
 def sampled_bins(data: RankingData, learner: Learner) -> Bins:

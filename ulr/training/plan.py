@@ -1,4 +1,4 @@
-"""The settings of one training, and the record that is kept beside its model."""
+"""The settings of one training."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ulr.training.local import TrainedRanker
 from ulr.training.loop import TrainSpec
 from ulr.training.objective import Biases, initial_biases
 from ulr.training.parameters import Learner, split_parameters
@@ -60,16 +59,3 @@ class TrainPlan:
             return None
         bins = min(self.position_bins, max_position)
         return initial_biases(bins, self.bias_regularization, self.theta)
-
-
-def make_record(ranker: TrainedRanker, plan: TrainPlan) -> dict[str, Any]:
-    """Return what record.json says of the model: its settings and what was learned with it."""
-    biases = ranker.biases
-    return {
-        "method": plan.method,
-        "best_iteration": ranker.best_iteration,
-        "validation": {plan.early_stopping_metric: ranker.history} if ranker.history else {},
-        "t_plus": biases.t_plus.tolist() if biases else None,
-        "t_minus": biases.t_minus.tolist() if biases else None,
-        "lightgbm": dict(plan.lightgbm),
-    }

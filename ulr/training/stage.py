@@ -14,7 +14,7 @@ from ulr.training.distributed.driver import DistributedOptions, TrainingResult, 
 from ulr.training.distributed.shuffle import PairFiles
 from ulr.training.distributed.telemetry import Event
 from ulr.training.loop import IterationCallback
-from ulr.training.plan import TrainPlan, make_record
+from ulr.training.plan import TrainPlan
 from ulr.warehouse.stage import fingerprint, fingerprint_of, publish_if_changed
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import (
@@ -79,14 +79,9 @@ def build_model(
             checkpoints,
             on_event=on_event,
         )  # fmt: skip
-        record = make_record(training.ranker, plan) | {
-            "workers": [asdict(report) for report in training.reports],
-            "iterations": iterations,
-            "failures": training.failures,
-        }
         folder = Storage(model.url)
         folder.write_text(training.ranker.model_text(), "model.txt")
-        folder.write_json(record, "record.json")
+        folder.write_json(_record(plan, training, iterations), "record.json")
         model.publish({"trees": training.ranker.best_iteration, "queries": training.queries,
                        "rows": training.rows, "pairs": training.pairs})  # fmt: skip
         checkpoints.delete(keep_own=False)
@@ -96,6 +91,23 @@ def build_model(
         warehouse, "models", partition, **_origin(warehouse, plan, train), write=write, force=force
     )
     return ModelOutcome(outcome.manifest, outcome.skipped, training)
+
+
+def _record(plan: TrainPlan, training: TrainingResult, iterations: list[Event]) -> dict[str, Any]:
+    """Return what is kept of a training besides its model."""
+    ranker = training.ranker
+    biases = ranker.biases
+    return {
+        "method": plan.method,
+        "best_iteration": ranker.best_iteration,
+        "validation": {plan.early_stopping_metric: ranker.history} if ranker.history else {},
+        "t_plus": biases.t_plus.tolist() if biases else None,
+        "t_minus": biases.t_minus.tolist() if biases else None,
+        "lightgbm": dict(plan.lightgbm),
+        "workers": [asdict(report) for report in training.reports],
+        "iterations": iterations,
+        "failures": training.failures,
+    }
 
 
 def model_fingerprint(warehouse: Warehouse, plan: TrainPlan, train: Train) -> str:

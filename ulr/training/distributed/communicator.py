@@ -17,7 +17,6 @@ import struct
 import threading
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import TypeVar
 
 import numpy as np
@@ -140,10 +139,7 @@ class Communicator:
     def __enter__(self) -> Communicator:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self.close("" if error is None else f"{type(error).__name__}: {error}")
 
     def exchange(self, outgoing: Sequence[Buffer]) -> list[Buffer]:

@@ -24,32 +24,16 @@ from lightgbm.basic import _LIB, _safe_call
 
 from ulr.training.distributed.communicator import Buffer, Communicator
 
-_SIZES = ctypes.POINTER(ctypes.c_int32)
-_REDUCER = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int32
-)  # input, output += input, bytes per item, bytes
-_REDUCE_SCATTER = ctypes.CFUNCTYPE(
-    None,
-    ctypes.c_void_p,  # input
-    ctypes.c_int32,  # its bytes
-    ctypes.c_int,  # bytes per item
-    _SIZES,  # start of each rank's block
-    _SIZES,  # length of each rank's block
-    ctypes.c_int,  # number of blocks
-    ctypes.c_void_p,  # output: the sum of this rank's block
-    ctypes.c_int32,  # its bytes
-    ctypes.POINTER(ctypes.c_void_p),  # the reducer, by reference
-)
-_ALLGATHER = ctypes.CFUNCTYPE(
-    None,
-    ctypes.c_void_p,
-    ctypes.c_int32,
-    _SIZES,
-    _SIZES,
-    ctypes.c_int,
-    ctypes.c_void_p,
-    ctypes.c_int32,
-)
+_INT, _INT32, _POINTER = ctypes.c_int, ctypes.c_int32, ctypes.c_void_p
+_SIZES = ctypes.POINTER(_INT32)
+# input, output += input, bytes per item, bytes
+_REDUCER = ctypes.CFUNCTYPE(None, _POINTER, _POINTER, _INT, _INT32)
+# input, its bytes, bytes per item, start and length of each rank's block, number of blocks,
+# output (the sum of this rank's block), its bytes, the reducer by reference
+_REDUCE_SCATTER = ctypes.CFUNCTYPE(None, _POINTER, _INT32, _INT, _SIZES, _SIZES, _INT, _POINTER,
+                                   _INT32, ctypes.POINTER(_POINTER))  # fmt: skip
+# input, its bytes, start and length of each rank's block, number of blocks, output, its bytes
+_ALLGATHER = ctypes.CFUNCTYPE(None, _POINTER, _INT32, _SIZES, _SIZES, _INT, _POINTER, _INT32)
 
 ROOT_UNITS = 2**30  # upper bound for the rows of all ranks, in units
 _ROOT_BYTES = struct.calcsize("ddi4x")  # C++ tuple: sums of Hessian and gradient, rows

@@ -13,14 +13,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from ulr.errors import UserError
+from ulr.training.distributed import handshake
 from ulr.training.distributed.communicator import Communicator, PeerLost
-from ulr.training.distributed.handshake import (
-    HandshakeFailed,
-    accept,
-    initiate,
-    respond,
-    secret_for,
-)
+from ulr.training.distributed.handshake import HandshakeFailed
 
 Address = tuple[str, int]
 HANDSHAKE_S = 5.0  # limit for incoming connections, which may come from anywhere
@@ -80,7 +75,7 @@ class Listener:
     ) -> Communicator:
         """Connect to all workers (this one is addresses[rank]), or raise `PeerLost`."""
         deadline = time.monotonic() + timeout
-        meeting = _Rendezvous(rank, len(addresses), secret_for(token, attempt), deadline)
+        meeting = _Rendezvous(rank, len(addresses), handshake.secret_for(token, attempt), deadline)
         self.serve(meeting.accept_peer)
         try:
             for peer in range(rank):
@@ -109,8 +104,8 @@ class _Rendezvous:
             try:
                 sock = socket.create_connection(address, left)
                 try:
-                    initiate(sock, self.secret, rank=self.rank, to=peer, size=self.size,
-                             deadline=self.deadline)  # fmt: skip
+                    handshake.initiate(sock, self.secret, rank=self.rank, to=peer, size=self.size,
+                                       deadline=self.deadline)  # fmt: skip
                 except BaseException:
                     sock.close()
                     raise
@@ -124,7 +119,9 @@ class _Rendezvous:
         """Verify an incoming connection."""
         deadline = min(self.deadline, time.monotonic() + HANDSHAKE_S)
         try:
-            peer = respond(sock, self.secret, rank=self.rank, size=self.size, deadline=deadline)
+            peer = handshake.respond(
+                sock, self.secret, rank=self.rank, size=self.size, deadline=deadline
+            )
         except (HandshakeFailed, OSError):
             sock.close()
         else:
@@ -142,7 +139,7 @@ class _Rendezvous:
             if previous is not None:  # the peer retried because its first connection failed
                 previous.close()
             try:
-                accept(sock, self.deadline)
+                handshake.accept(sock, self.deadline)
                 self.sockets[peer] = sock
             except (HandshakeFailed, OSError):  # it failed again: wait for the next retry
                 sock.close()

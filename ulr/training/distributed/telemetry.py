@@ -13,13 +13,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from ulr.training.distributed.handshake import (
-    HandshakeFailed,
-    accept,
-    initiate,
-    respond,
-    secret_for,
-)
+from ulr.training.distributed import handshake
+from ulr.training.distributed.handshake import HandshakeFailed, secret_for
 from ulr.training.distributed.rendezvous import HANDSHAKE_S, Address, Listener
 
 Event = dict[str, Any]
@@ -41,8 +36,8 @@ def listen_for_events(host: str, token: str, on_event: EventCallback) -> Iterato
 def _receive_events(sock: socket.socket, token: str, on_event: EventCallback) -> None:
     deadline = time.monotonic() + HANDSHAKE_S
     with sock, contextlib.suppress(HandshakeFailed, OSError, ValueError):
-        respond(sock, secret_for(token, 0), rank=_DRIVER, size=_SIZE, deadline=deadline)
-        accept(sock, deadline)
+        handshake.respond(sock, secret_for(token, 0), rank=_DRIVER, size=_SIZE, deadline=deadline)
+        handshake.accept(sock, deadline)
         sock.settimeout(None)
         with sock.makefile("r", encoding="utf-8") as lines:
             for line in lines:
@@ -59,8 +54,8 @@ class EventSender:
         deadline = time.monotonic() + HANDSHAKE_S
         with contextlib.suppress(HandshakeFailed, OSError):
             sock = socket.create_connection(address, HANDSHAKE_S)
-            initiate(sock, secret_for(token, 0), rank=_WORKER, to=_DRIVER, size=_SIZE,
-                     deadline=deadline)  # fmt: skip
+            handshake.initiate(sock, secret_for(token, 0), rank=_WORKER, to=_DRIVER, size=_SIZE,
+                               deadline=deadline)  # fmt: skip
             sock.settimeout(1.0)
             self._socket = sock
 
