@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -118,11 +119,12 @@ def one_process(args: argparse.Namespace, files: list[str]) -> dict:
     from ulr.training.data import read_pairs
     from ulr.training.distributed.communicator import single_rank
     from ulr.training.local import sampled_bins
-    from ulr.training.loop import TrainingLoop, TrainSpec
-    from ulr.training.parameters import split_parameters
-    from ulr.training.shard import ShardBuilder
+    from ulr.training.loop import TrainingLoop
+    from ulr.training.plan import TrainPlan
+    from ulr.training.shard import RankShards, ShardBuilder
 
-    learner = split_parameters({**SETTINGS, "num_threads": 2}, "lambdarank")
+    plan = TrainPlan("joint", args.trees, {**SETTINGS, "num_threads": 2})
+    learner = plan.learner()
     first = read_pairs([pq.read_table(files[0])])
     start = time.monotonic()
     builder = ShardBuilder(sampled_bins(first, learner), args.queries // FILES * FILES * DOCS)
@@ -131,10 +133,11 @@ def one_process(args: argparse.Namespace, files: list[str]) -> dict:
             builder.add(read_pairs([pa.Table.from_batches([batch])]))
     shard = builder.finish()
     ingested = time.monotonic() - start
-    spec = TrainSpec(args.trees, learner, checkpoint_every=50)
-    warm = TrainingLoop(single_rank(), TrainSpec(1, learner), shard, None, TrainState())
-    warm.run(lambda state: None, lambda iteration, value: None)
-    loop = TrainingLoop(single_rank(), spec, shard, None, TrainState())
+    shards = RankShards(shard)
+    warm_up = replace(plan, num_iterations=1)
+    loop = TrainingLoop(single_rank(), warm_up, learner, shards, TrainState())
+    loop.run(lambda state: None, lambda iteration, value: None)
+    loop = TrainingLoop(single_rank(), plan, learner, shards, TrainState())
     start = time.monotonic()
     loop.run(lambda state: None, lambda iteration, value: None)
     seconds = {**vars(loop.timings), "train": time.monotonic() - start, "ingest": ingested}

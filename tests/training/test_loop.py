@@ -15,12 +15,12 @@ from ulr.errors import UserError
 from ulr.training.checkpoint import TrainState, state_from_json
 from ulr.training.data import split_queries
 from ulr.training.distributed.communicator import Communicator, PeerLost, single_rank
-from ulr.training.distributed.local_ranks import RankShards, train_local_ranks
+from ulr.training.distributed.local_ranks import train_local_ranks
 from ulr.training.local import sampled_bins
-from ulr.training.loop import TrainingLoop, TrainSpec
+from ulr.training.loop import TrainingLoop
 from ulr.training.objective import initial_biases
-from ulr.training.parameters import split_parameters
-from ulr.training.shard import build_shard
+from ulr.training.plan import TrainPlan
+from ulr.training.shard import RankShards, build_shard
 
 SETTINGS = {
     "num_leaves": 7, "learning_rate": 0.2, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 3.0,
@@ -39,55 +39,59 @@ def trees_of(model: str) -> list[dict[str, list[str]]]:
     return [{k: v.split() for k, _, v in (row.partition("=") for row in b)} for b in blocks]
 
 
-def spec_of(
+def plan_of(
     num_iterations=12,
     early_stopping_round=0,
     checkpoint_every=5,
     early_stopping_metric="pair_loss",
     **lightgbm,
 ):
-    learner = split_parameters({**SETTINGS, **lightgbm}, "lambdarank")
-    return TrainSpec(
-        num_iterations, learner, early_stopping_metric, early_stopping_round, checkpoint_every
+    return TrainPlan(
+        "joint",
+        num_iterations,
+        {**SETTINGS, **lightgbm},
+        early_stopping_metric=early_stopping_metric,
+        early_stopping_round=early_stopping_round,
+        checkpoint_every=checkpoint_every,
     )
 
 
-def shards_of(rank: int, ranks: int, spec: TrainSpec, state: TrainState) -> RankShards:
-    bins = sampled_bins(TRAIN_DATA, spec.learner)
+def shards_of(rank: int, ranks: int, plan: TrainPlan, state: TrainState) -> RankShards:
+    bins = sampled_bins(TRAIN_DATA, plan.learner())
     parts = [share(data, rank, ranks) for data in (TRAIN_DATA, VALID_DATA)]
     return RankShards(*(build_shard([p], bins, p.pairs.rows, state.model) for p in parts))
 
 
-def loop_of(communicator: Communicator, spec: TrainSpec, state: TrainState) -> TrainingLoop:
-    shards = shards_of(communicator.rank, communicator.size, spec, state)
-    return TrainingLoop(communicator, spec, shards.train, shards.validation, state)
+def loop_of(communicator: Communicator, plan: TrainPlan, state: TrainState) -> TrainingLoop:
+    shards = shards_of(communicator.rank, communicator.size, plan, state)
+    return TrainingLoop(communicator, plan, plan.learner(), shards, state)
 
 
 def ignore(*_: object) -> None:
     pass
 
 
-def train_on(workers: int, spec: TrainSpec, state: TrainState | None = None):
+def train_on(workers: int, plan: TrainPlan, state: TrainState | None = None):
     """Return the final state of every worker, and the checkpoints of the first one."""
     saved: list[TrainState] = []
     start = state or TrainState()
     if workers == 1:
-        shards = [shards_of(rank, 2, spec, start) for rank in range(2)]
+        shards = [shards_of(rank, 2, plan, start) for rank in range(2)]
         end, _ = train_local_ranks(
-            single_rank(), shards, spec, start,
+            single_rank(), shards, plan, plan.learner(), start,
             threads=1, on_checkpoint=saved.append, on_iteration=ignore,
         )  # fmt: skip
         return [end], saved
 
     def work(communicator: Communicator) -> TrainState:
         save = saved.append if communicator.rank == 0 else ignore
-        return loop_of(communicator, spec, start).run(save, ignore)
+        return loop_of(communicator, plan, start).run(save, ignore)
 
     return on_threads(workers, work), saved
 
 
 def test_the_model_does_not_depend_on_where_the_checkpoints_are():
-    states = [train_on(1, spec_of(checkpoint_every=n, **SAMPLING))[0][0] for n in (0, 1, 5)]
+    states = [train_on(1, plan_of(checkpoint_every=n, **SAMPLING))[0][0] for n in (0, 1, 5)]
     assert len({state.model for state in states}) == 1
     features = [tree["split_feature"] for tree in trees_of(states[0].model)]
     assert len(set(map(frozenset, features))) > 1  # sampled for every tree
@@ -95,8 +99,8 @@ def test_the_model_does_not_depend_on_where_the_checkpoints_are():
 
 @pytest.mark.parametrize("sampling", [{}, SAMPLING], ids=["all rows", "sampled"])
 def test_one_two_and_three_workers_train_byte_identical_models(sampling):
-    spec = spec_of(**sampling)
-    models = [state.model for n in (1, 2, 3) for state in train_on(n, spec)[0]]
+    plan = plan_of(**sampling)
+    models = [state.model for n in (1, 2, 3) for state in train_on(n, plan)[0]]
     assert len(models) == 6
     assert len(set(models)) == 1
     assert lgb.Booster(model_str=models[0]).num_trees() == 12
@@ -110,7 +114,7 @@ def test_workers_agree_if_sums_are_too_large_for_the_finest_grid(learned, monkey
     heavy = replace(DATA, pairs=pairs)
     monkeypatch.setitem(globals(), "TRAIN_DATA", split_queries(heavy, ~VALID))
     start = TrainState(biases=initial_biases(DOCS, 1)) if learned else None
-    states = [s for n in (1, 2, 3) for s in train_on(n, spec_of(), start)[0]]
+    states = [s for n in (1, 2, 3) for s in train_on(n, plan_of(), start)[0]]
     assert len({state.model for state in states}) == 1
 
 
@@ -127,20 +131,20 @@ def test_one_two_and_five_workers_agree_for_random_data_and_settings(seed, monke
     held_out = np.arange(data.pairs.queries) % 2 == 0
     monkeypatch.setitem(globals(), "TRAIN_DATA", split_queries(data, ~held_out))
     monkeypatch.setitem(globals(), "VALID_DATA", split_queries(data, held_out))
-    spec = spec_of(
+    plan = plan_of(
         num_iterations=12, early_stopping_round=12, num_leaves=int(rng.integers(2, 40)),
         min_sum_hessian_in_leaf=float(10 ** rng.uniform(-3, 1)), max_bin=int(rng.choice([15, 255])),
         lambda_l1=float(seed % 2), lambda_l2=float(rng.random()), max_depth=[-1, 4][seed % 2],
         **(SAMPLING if seed % 2 else {}),
     )  # fmt: skip
-    states = [train_on(n, spec)[0][-1] for n in (1, 2, 5)]
+    states = [train_on(n, plan)[0][-1] for n in (1, 2, 5)]
     assert len({(s.model, s.history) for s in states}) == 1
 
 
 def test_biases_are_learned_from_sums_over_all_workers():
-    spec = spec_of(num_iterations=6)
+    plan = plan_of(num_iterations=6)
     start = TrainState(biases=initial_biases(DOCS, 1))
-    states = [s for n in (1, 2, 3) for s in train_on(n, spec, start)[0]]
+    states = [s for n in (1, 2, 3) for s in train_on(n, plan, start)[0]]
     assert len({state.model for state in states}) == 1
     assert len({state.biases.t_minus.tobytes() for state in states}) == 1
     assert (states[0].biases.t_plus[1:] != 1).all()
@@ -148,26 +152,26 @@ def test_biases_are_learned_from_sums_over_all_workers():
 
 @pytest.mark.parametrize("early_stopping_metric", ["pair_loss", "ndcg_at_3"])
 def test_all_workers_stop_at_the_same_iteration(early_stopping_metric):
-    spec = spec_of(
+    plan = plan_of(
         num_iterations=80,
         early_stopping_round=4,
         early_stopping_metric=early_stopping_metric,
         learning_rate=0.6,
     )
-    states = [s for n in (1, 2, 3) for s in train_on(n, spec)[0]]
+    states = [s for n in (1, 2, 3) for s in train_on(n, plan)[0]]
     assert len({(s.num_iterations, s.model, s.history) for s in states}) == 1
     assert len(states[0].history) == states[0].num_iterations < 80
 
 
 def test_resuming_from_any_checkpoint_with_any_number_of_workers_gives_the_same_model():
-    spec = spec_of(num_iterations=14, early_stopping_round=14, checkpoint_every=4, **SAMPLING)
+    plan = plan_of(num_iterations=14, early_stopping_round=14, checkpoint_every=4, **SAMPLING)
     start = TrainState(biases=initial_biases(DOCS, 2))
-    (uninterrupted,), saved = train_on(1, spec, start)
+    (uninterrupted,), saved = train_on(1, plan, start)
     assert [s.num_iterations for s in saved] == [4, 8, 12, 14]
     for state, workers in zip(saved[:3], (2, 3, 1), strict=True):
         text = json.dumps(state.as_json())
         resumed = state_from_json(json.loads(text), initial_biases(DOCS, 2))
-        for end in train_on(workers, spec, resumed)[0]:
+        for end in train_on(workers, plan, resumed)[0]:
             assert end.model == uninterrupted.model
             assert end.history == uninterrupted.history
             assert end.biases.t_plus.tobytes() == uninterrupted.biases.t_plus.tobytes()
@@ -184,7 +188,7 @@ def test_an_error_of_one_worker_in_the_middle_of_training_ends_all_others():
 
         try:
             with communicator:
-                loop_of(communicator, spec_of(), TrainState()).run(ignore, fail)
+                loop_of(communicator, plan_of(), TrainState()).run(ignore, fail)
         except (PeerLost, Failure) as error:
             return str(error)
         return "done"
@@ -193,11 +197,11 @@ def test_an_error_of_one_worker_in_the_middle_of_training_ends_all_others():
     assert errors[1] == "for a test"
     assert any("worker 1 stopped: Failure: for a test" in text for text in (errors[0], errors[2]))
     # LightGBM's network was freed: training in one process works.
-    assert train_on(1, spec_of())[0][0].num_iterations == 12
+    assert train_on(1, plan_of())[0][0].num_iterations == 12
 
 
 def test_unexpected_numbers_of_rows_or_features_are_rejected():
-    bins = sampled_bins(TRAIN_DATA, spec_of().learner)
+    bins = sampled_bins(TRAIN_DATA, plan_of().learner())
     rows = TRAIN_DATA.pairs.rows
     with pytest.raises(UserError, match=f"a dataset of {rows - 1} rows with {WIDTH} features"):
         build_shard([TRAIN_DATA], bins, rows - 1)

@@ -14,12 +14,12 @@ from ulr.training.bins import Bins, in_sample, make_bins
 from ulr.training.checkpoint import TrainState
 from ulr.training.data import RankingData, split_queries
 from ulr.training.distributed.communicator import single_rank
-from ulr.training.distributed.local_ranks import RankShards, rank_count, train_local_ranks
+from ulr.training.distributed.local_ranks import rank_count, train_local_ranks
 from ulr.training.loop import IterationCallback
 from ulr.training.objective import Biases
 from ulr.training.parameters import Learner
 from ulr.training.plan import TrainPlan
-from ulr.training.shard import TrainShard, build_shard
+from ulr.training.shard import RankShards, TrainShard, build_shard
 from ulr.training.validation import best_iteration, ndcg_cutoff
 
 
@@ -73,7 +73,8 @@ def train_ranker(
     state, _ = train_local_ranks(
         single_rank(),
         _split_over_ranks(data, validation, sampled_bins(data, learner)),
-        plan.spec(learner, validate=validation is not None),
+        plan,
+        learner,
         TrainState(biases=plan.initial_biases(max_position)),
         threads=int(learner.lightgbm.get("num_threads", 0)) or (os.cpu_count() or 1),
         on_checkpoint=lambda state: None,

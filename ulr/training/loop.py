@@ -23,26 +23,13 @@ from ulr.training.distributed.communicator import Communicator
 from ulr.training.distributed.lightgbm_network import Network, open_network
 from ulr.training.objective import PairObjective
 from ulr.training.parameters import Learner
-from ulr.training.shard import TrainShard
+from ulr.training.plan import TrainPlan
+from ulr.training.shard import RankShards
 from ulr.training.validation import Criterion, best_iteration, make_criterion
 
 CheckpointCallback = Callable[[TrainState], None]
 IterationCallback = Callable[[int, float | None], None]
 """Called with the iteration, from 1, and its validation value, if there is one."""
-
-
-@dataclass(frozen=True)
-class TrainSpec:
-    """Settings that all ranks share.
-
-    early_stopping_round 0: no validation, all iterations. checkpoint_every 0: no checkpoints.
-    """
-
-    num_iterations: int
-    learner: Learner
-    early_stopping_metric: str = "pair_loss"
-    early_stopping_round: int = 0
-    checkpoint_every: int = 0
 
 
 @dataclass
@@ -61,20 +48,21 @@ class TrainingLoop:
     def __init__(
         self,
         communicator: Communicator,
-        spec: TrainSpec,
-        train: TrainShard,
-        validation: TrainShard | None,
+        plan: TrainPlan,
+        learner: Learner,
+        shards: RankShards,
         state: TrainState,
     ) -> None:
-        self.communicator, self.spec, self.train, self.state = communicator, spec, train, state
-        self.validation = validation if spec.early_stopping_round > 0 else None
+        self.communicator, self.plan, self.learner, self.state = communicator, plan, learner, state
+        self.train = shards.train
+        self.validation = shards.validation if plan.early_stopping_round > 0 else None
         self.objective = PairObjective(
-            train.data.pairs, spec.learner.options, state.biases, communicator.sum
+            self.train.data.pairs, learner.options, state.biases, communicator.sum
         )
         self.timings = Timings()
-        self.scores = train.scores
+        self.scores = self.train.scores
         self.validation_scores = None if self.validation is None else self.validation.scores
-        self.total_rows = int(communicator.sum(np.array([train.rows], np.int64))[0])
+        self.total_rows = int(communicator.sum(np.array([self.train.rows], np.int64))[0])
         self.criterion = self._make_criterion()
 
     def _make_criterion(self) -> Criterion | None:
@@ -85,8 +73,9 @@ class TrainingLoop:
         rows, positive = self.communicator.sum(counts)
         if not rows:
             return None
-        sigmoid = self.spec.learner.options.sigmoid
-        return make_criterion(self.spec.early_stopping_metric, sigmoid, positive=int(positive))
+        return make_criterion(
+            self.plan.early_stopping_metric, self.learner.options.sigmoid, positive=int(positive)
+        )
 
     def run(self, on_checkpoint: CheckpointCallback, on_iteration: IterationCallback) -> TrainState:
         """Train to the end; `on_checkpoint` is called with every state that can be resumed."""
@@ -99,10 +88,10 @@ class TrainingLoop:
     def _grow_segment(self, network: Network, on_iteration: IterationCallback) -> TrainState:
         """Grow the trees up to the next checkpoint."""
         first, state = self.state.num_iterations, self.state
-        length = self.spec.checkpoint_every or self.spec.num_iterations
-        last = min(self.spec.num_iterations, (first // length + 1) * length)
+        length = self.plan.checkpoint_every or self.plan.num_iterations
+        last = min(self.plan.num_iterations, (first // length + 1) * length)
         booster = self._make_booster(first, network.units_per_row)
-        history, grown, finished = list(state.history), 0, last >= self.spec.num_iterations
+        history, grown, finished = list(state.history), 0, last >= self.plan.num_iterations
         for iteration in range(first, last):
             if self._grow_tree(booster, network, iteration):
                 finished = True  # no leaf can be split any more
@@ -126,7 +115,7 @@ class TrainingLoop:
         )  # fmt: skip
 
     def _make_booster(self, first: int, units_per_row: int) -> lgb.Booster:
-        parameters = self.spec.learner.for_ranks(self.communicator.size, units_per_row)
+        parameters = self.learner.for_ranks(self.communicator.size, units_per_row)
         if first:
             self.train.dataset.set_init_score(self.scores)
         booster = lgb.Booster(parameters, self.train.dataset)
@@ -151,7 +140,7 @@ class TrainingLoop:
             gradient, hessian = self.objective.fill(scores)
             # The seed is set here because the first update resets other parameters, which draws
             # random numbers.
-            if changes := self.spec.learner.for_iteration(iteration):
+            if changes := self.learner.for_iteration(iteration):
                 booster.reset_parameter(changes)
             self._zero_outside_bag(iteration, gradient, hessian)
             gradient_seconds = time.monotonic() - gradient_start
@@ -166,7 +155,7 @@ class TrainingLoop:
         return empty
 
     def _zero_outside_bag(self, iteration: int, gradient: np.ndarray, hessian: np.ndarray) -> None:
-        inside = self.spec.learner.bag.contains(self.train.keys, iteration)
+        inside = self.learner.bag.contains(self.train.keys, iteration)
         if inside is not None:
             outside = np.repeat(~inside, np.diff(self.train.data.pairs.query_rows))
             gradient[outside] = 0.0
@@ -189,7 +178,7 @@ class TrainingLoop:
         if self.criterion is None:
             return False
         best = best_iteration(history, self.criterion.higher_is_better)
-        return len(history) - best >= self.spec.early_stopping_round
+        return len(history) - best >= self.plan.early_stopping_round
 
     def _keep_scores(self, booster: lgb.Booster) -> None:
         """Copy the scores that the next segment starts from."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ulr.training.loop import TrainSpec
 from ulr.training.objective import Biases, initial_biases
 from ulr.training.parameters import Learner, split_parameters
 from ulr.training.validation import ndcg_cutoff
@@ -20,6 +19,7 @@ UNBIASED_LAMBDAMART = "unbiased-lambdamart"  # the method that learns t+ and t- 
 class TrainPlan:
     """Settings of one training, as plain values.
 
+    early_stopping_round: 0 grows all iterations. checkpoint_every: 0 saves at the end only.
     theta: t+ is fixed to it and only t- is learned. feature_names: written into the model, or
     LightGBM's own if empty.
     """
@@ -42,16 +42,6 @@ class TrainPlan:
         """Check the settings and return those of the learner."""
         ndcg_cutoff(self.early_stopping_metric)
         return split_parameters(self.lightgbm, self.objective, self.nonnegative_weights)
-
-    def spec(self, learner: Learner, *, validate: bool) -> TrainSpec:
-        """Return the settings of the training loop."""
-        return TrainSpec(
-            self.num_iterations,
-            learner,
-            self.early_stopping_metric,
-            self.early_stopping_round if validate else 0,
-            self.checkpoint_every,
-        )
 
     def initial_biases(self, max_position: int) -> Biases | None:
         """Return t+ and t- before the first iteration, or None if the method has none."""

@@ -1,4 +1,4 @@
-"""The data of one rank: pair tables in, binned rows and pair lists out.
+"""The data of a rank: pair tables in, binned rows and pair lists out.
 
 Tables arrive one after the other. Their features are binned at once and dropped, so there is never
 a second copy of the matrix.
@@ -36,6 +36,14 @@ class TrainShard:
     def rows(self) -> int:
         """Number of (query, document)."""
         return self.data.pairs.rows
+
+
+@dataclass(frozen=True)
+class RankShards:
+    """The data of one rank."""
+
+    train: TrainShard
+    validation: TrainShard | None = None
 
 
 class ShardBuilder:

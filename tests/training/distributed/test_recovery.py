@@ -8,12 +8,12 @@ from ulr.training.bins import Bins
 from ulr.training.distributed import recovery
 from ulr.training.distributed.recovery import run_with_retries
 from ulr.training.distributed.task import Job
-from ulr.training.loop import TrainSpec
-from ulr.training.parameters import split_parameters
+from ulr.training.plan import TrainPlan
 
+PLAN = TrainPlan("joint", 1, {})
 JOB = Job(
-    spec=TrainSpec(1, split_parameters({}, "lambdarank")), bins=Bins(b"", 1, {}), rows=[(1, 0)],
-    biases=None, checkpoints=None, token="token", worker_timeout=1.0,
+    plan=PLAN, learner=PLAN.learner(), bins=Bins(b"", 1, {}), rows=[(1, 0)], biases=None,
+    checkpoints=None, token="token", worker_timeout=1.0,
 )  # fmt: skip
 
 

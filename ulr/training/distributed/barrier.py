@@ -89,11 +89,6 @@ def is_local(spark: SparkSession) -> bool:
     return (spark.sparkContext.master or "").startswith("local[")
 
 
-def max_concurrent_trainings(spark: SparkSession, workers: int) -> int:
-    """Return how many trainings of `workers` workers can run at once; at least one."""
-    return max(1, task_slots(spark) // workers)
-
-
 def task_slots(spark: SparkSession) -> int:
     """Return how many tasks can run at once, as Spark counts them for barrier stages."""
     scala = spark.sparkContext._jsc.sc()

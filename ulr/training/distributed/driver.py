@@ -36,14 +36,12 @@ from ulr.training.plan import TrainPlan
 class DistributedOptions:
     """How training is distributed. It changes the run time, not the model.
 
-    threads: of each worker; 0 uses the cores that Spark gives to a task.
     concurrent_runs: trainings that share the cluster, this one included.
     """
 
     num_workers: int = 1
     worker_timeout: float = 30.0
     max_retries: int = 3
-    threads: int = 0
     concurrent_runs: int = 1
 
 
@@ -87,16 +85,16 @@ def train_on_spark(
         index = _drop_unused_validation(build_query_index(spark, source), plan)
         sample = sample_rows(spark, source, index)
     placement = _place(index, options.num_workers)
-    runs = placement.workers * options.concurrent_runs
     job = Job(
-        spec=plan.spec(learner, validate=bool(index.validation.any())),
+        plan=plan,
+        learner=learner,
         bins=make_bins(sample, learner.lightgbm, plan.feature_names),
         rows=placement.rows,
         biases=plan.initial_biases(index.max_position),
         checkpoints=checkpoints,
         token=secrets.token_hex(32),
         worker_timeout=options.worker_timeout,
-        threads=options.threads or _threads(spark, learner.lightgbm, runs),
+        threads=_threads(spark, learner.lightgbm, placement.workers * options.concurrent_runs),
         on_iteration=on_iteration,
     )
 

@@ -10,27 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ulr.kernels.threads import use_threads
 from ulr.training.checkpoint import TrainState
 from ulr.training.distributed.communicator import Communicator, PeerLost, connected_pair
-from ulr.training.loop import (
-    CheckpointCallback,
-    IterationCallback,
-    Timings,
-    TrainingLoop,
-    TrainSpec,
-)
-from ulr.training.shard import TrainShard
-
-
-@dataclass(frozen=True)
-class RankShards:
-    """The rows of one rank."""
-
-    train: TrainShard
-    validation: TrainShard | None = None
+from ulr.training.loop import CheckpointCallback, IterationCallback, Timings, TrainingLoop
+from ulr.training.parameters import Learner
+from ulr.training.plan import TrainPlan
+from ulr.training.shard import RankShards
 
 
 def rank_count(workers: int, queries: int) -> int:
@@ -41,7 +29,8 @@ def rank_count(workers: int, queries: int) -> int:
 def train_local_ranks(
     communicator: Communicator,
     shards: Sequence[RankShards],
-    spec: TrainSpec,
+    plan: TrainPlan,
+    learner: Learner,
     state: TrainState,
     *,
     threads: int,
@@ -50,12 +39,12 @@ def train_local_ranks(
 ) -> tuple[TrainState, Timings]:
     """Train one rank, or two that are threads. The callbacks are called by the first of them."""
     alone = len(shards) == 1
-    spec = _with_threads(spec, threads if alone else max(1, threads // 2))
+    per_rank = threads if alone else max(1, threads // 2)
+    learner = replace(learner, lightgbm={**learner.lightgbm, "num_threads": per_rank})
 
     def train_rank(index: int, communicator: Communicator) -> tuple[TrainState, Timings]:
         use_threads(threads)  # the kernels of two ranks never run at the same time
-        own = shards[index]
-        loop = TrainingLoop(communicator, spec, own.train, own.validation, state)
+        loop = TrainingLoop(communicator, plan, learner, shards[index], state)
         if index == 0:
             return loop.run(on_checkpoint, on_iteration), loop.timings
         return loop.run(lambda state: None, lambda iteration, value: None), loop.timings
@@ -73,8 +62,3 @@ def train_local_ranks(
     if errors:  # a PeerLost is only the consequence of the other rank's error
         raise min(errors, key=lambda error: isinstance(error, PeerLost))
     return futures[0].result()
-
-
-def _with_threads(spec: TrainSpec, threads: int) -> TrainSpec:
-    lightgbm = {**spec.learner.lightgbm, "num_threads": threads}
-    return replace(spec, learner=replace(spec.learner, lightgbm=lightgbm))

@@ -20,12 +20,14 @@ from ulr.training.bins import Bins
 from ulr.training.checkpoint import Checkpoints, TrainState, state_from_json
 from ulr.training.data import read_pairs
 from ulr.training.distributed.communicator import Communicator
-from ulr.training.distributed.local_ranks import RankShards, train_local_ranks
+from ulr.training.distributed.local_ranks import train_local_ranks
 from ulr.training.distributed.rendezvous import Address
 from ulr.training.distributed.telemetry import EventSender
-from ulr.training.loop import Timings, TrainSpec
+from ulr.training.loop import Timings
 from ulr.training.objective import Biases
-from ulr.training.shard import ShardBuilder
+from ulr.training.parameters import Learner
+from ulr.training.plan import TrainPlan
+from ulr.training.shard import RankShards, ShardBuilder
 
 TRAIN, VALIDATION = "train", "validation"
 WorkerCallback = Callable[[int, int, int], None]
@@ -40,7 +42,8 @@ class Job:
     on_iteration: called on every worker with its rank, the attempt and the iteration.
     """
 
-    spec: TrainSpec
+    plan: TrainPlan
+    learner: Learner
     bins: Bins
     rows: list[tuple[int, int]]
     biases: Biases | None
@@ -149,7 +152,7 @@ def _train(
 
     try:
         return train_local_ranks(
-            communicator, shards, job.spec, state, threads=job.threads,
+            communicator, shards, job.plan, job.learner, state, threads=job.threads,
             on_checkpoint=on_checkpoint, on_iteration=on_iteration,
         )  # fmt: skip
     finally:
