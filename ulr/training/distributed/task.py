@@ -56,9 +56,9 @@ class Job:
     on_iteration: WorkerCallback | None = None
 
 
-@dataclass
+@dataclass(frozen=True)
 class WorkerReport:
-    """What one worker did: its share of the data, times, traffic and memory."""
+    """What one worker did: its part of the data, seconds, traffic and memory."""
 
     rank: int
     rows: int
@@ -75,39 +75,39 @@ def train_worker(
     communicator: Communicator, tables: Iterable[tuple[int, str, pa.Table]], job: Job
 ) -> tuple[TrainState, WorkerReport]:
     """Train worker `communicator.rank`. tables: rank, TRAIN or VALIDATION, rows of pairs."""
-    state = _starting_state(communicator, job)
-    report = WorkerReport(communicator.rank, 0, 0, resumed_at=state.num_iterations)
-    if state.finished:
-        return state, report
+    start = _starting_state(communicator, job)
+    if start.finished:
+        return start, WorkerReport(communicator.rank, 0, 0, start.num_iterations)
     reset_peak()
     started, bytes_before = time.monotonic(), resident_bytes()
-    shards = _build_shards(tables, job, communicator, state.model)
+    shards = _build_shards(tables, job, communicator, start.model)
     communicator.allgather(b"ready")  # so that no worker's time includes another one's ingestion
     ingested, network_before = time.monotonic(), communicator.seconds
-    state, timings = _train(communicator, shards, job, state)
+    state, timings = _train(communicator, shards, job, start)
     seconds = {**vars(timings), "ingest": ingested - started, "train": time.monotonic() - ingested}
     if len(shards) == 1:
         seconds["network"] = communicator.seconds - network_before
-    report.rows = sum(own.train.rows for own in shards)
-    report.pairs = sum(own.train.data.pairs.pairs for own in shards)
-    report.seconds = {name: round(value, 6) for name, value in seconds.items()}
-    report.network_calls, report.network_bytes = communicator.calls, communicator.bytes
-    report.peak_bytes = peak_bytes()
-    report.grown_bytes = max(report.peak_bytes - bytes_before, 0)
-    return state, report
+    peak = peak_bytes()
+    return state, WorkerReport(
+        rank=communicator.rank,
+        rows=sum(own.train.rows for own in shards),
+        pairs=sum(own.train.data.pairs.pairs for own in shards),
+        resumed_at=start.num_iterations,
+        seconds={name: round(value, 6) for name, value in seconds.items()},
+        network_calls=communicator.calls,
+        network_bytes=communicator.bytes,
+        peak_bytes=peak,
+        grown_bytes=max(peak - bytes_before, 0),
+    )
 
 
 def _starting_state(communicator: Communicator, job: Job) -> TrainState:
     """Return the checkpoint as the first worker reads it, so that all start from the same one."""
-    content = b""
+    state = TrainState(biases=job.biases)
     if communicator.rank == 0 and job.checkpoints is not None:
-        content = json.dumps(job.checkpoints.load(job.biases).as_json()).encode()
-    content = bytes(communicator.allgather(content)[0])
-    return (
-        state_from_json(json.loads(content), job.biases)
-        if content
-        else TrainState(biases=job.biases)
-    )
+        state = job.checkpoints.load(job.biases)
+    content = communicator.allgather(json.dumps(state.as_json()).encode())[0]
+    return state_from_json(json.loads(bytes(content)), job.biases)
 
 
 def _build_shards(
