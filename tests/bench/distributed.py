@@ -136,10 +136,10 @@ def one_process(args: argparse.Namespace, files: list[str]) -> dict:
     shards = RankShards(shard)
     warm_up = replace(plan, num_iterations=1)
     loop = TrainingLoop(single_rank(), warm_up, learner, shards, TrainState())
-    loop.run(lambda state: None, lambda iteration, value: None)
+    loop.run()
     loop = TrainingLoop(single_rank(), plan, learner, shards, TrainState())
     start = time.monotonic()
-    loop.run(lambda state: None, lambda iteration, value: None)
+    loop.run()
     seconds = {**vars(loop.timings), "train": time.monotonic() - start, "ingest": ingested}
     return {"workers": [{"rows": shard.rows, "seconds": seconds}]}
 

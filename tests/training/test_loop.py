@@ -17,7 +17,7 @@ from ulr.training.data import split_queries
 from ulr.training.distributed.communicator import Communicator, PeerLost, single_rank
 from ulr.training.distributed.local_ranks import train_local_ranks
 from ulr.training.local import sampled_bins
-from ulr.training.loop import TrainingLoop
+from ulr.training.loop import TrainingLoop, ignore
 from ulr.training.objective import initial_biases
 from ulr.training.plan import TrainPlan
 from ulr.training.shard import RankShards, build_shard
@@ -67,10 +67,6 @@ def loop_of(communicator: Communicator, plan: TrainPlan, state: TrainState) -> T
     return TrainingLoop(communicator, plan, plan.learner(), shards, state)
 
 
-def ignore(*_: object) -> None:
-    pass
-
-
 def train_on(workers: int, plan: TrainPlan, state: TrainState | None = None):
     """Return the final state of every worker, and the checkpoints of the first one."""
     saved: list[TrainState] = []
@@ -79,13 +75,13 @@ def train_on(workers: int, plan: TrainPlan, state: TrainState | None = None):
         shards = [shards_of(rank, 2, plan, start) for rank in range(2)]
         end, _ = train_local_ranks(
             single_rank(), shards, plan, plan.learner(), start,
-            threads=1, on_checkpoint=saved.append, on_iteration=ignore,
+            threads=1, on_checkpoint=saved.append,
         )  # fmt: skip
         return [end], saved
 
     def work(communicator: Communicator) -> TrainState:
-        save = saved.append if communicator.rank == 0 else ignore
-        return loop_of(communicator, plan, start).run(save, ignore)
+        on_checkpoint = saved.append if communicator.rank == 0 else ignore
+        return loop_of(communicator, plan, start).run(on_checkpoint)
 
     return on_threads(workers, work), saved
 
@@ -188,7 +184,7 @@ def test_an_error_of_one_worker_in_the_middle_of_training_ends_all_others():
 
         try:
             with communicator:
-                loop_of(communicator, plan_of(), TrainState()).run(ignore, fail)
+                loop_of(communicator, plan_of(), TrainState()).run(on_iteration=fail)
         except (PeerLost, Failure) as error:
             return str(error)
         return "done"

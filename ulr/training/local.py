@@ -15,7 +15,7 @@ from ulr.training.checkpoint import TrainState
 from ulr.training.data import RankingData, split_queries
 from ulr.training.distributed.communicator import single_rank
 from ulr.training.distributed.local_ranks import rank_count, train_local_ranks
-from ulr.training.loop import IterationCallback
+from ulr.training.loop import IterationCallback, ignore
 from ulr.training.objective import Biases
 from ulr.training.parameters import Learner
 from ulr.training.plan import TrainPlan
@@ -60,7 +60,7 @@ def train_ranker(
     plan: TrainPlan,
     *,
     validation: RankingData | None = None,
-    on_iteration: IterationCallback | None = None,
+    on_iteration: IterationCallback = ignore,
 ) -> TrainedRanker:
     """Train a model; early stopping needs `validation`."""
     learner = plan.learner()
@@ -77,8 +77,7 @@ def train_ranker(
         learner,
         TrainState(biases=plan.initial_biases(max_position)),
         threads=int(learner.lightgbm.get("num_threads", 0)) or (os.cpu_count() or 1),
-        on_checkpoint=lambda state: None,
-        on_iteration=on_iteration or (lambda iteration, value: None),
+        on_iteration=on_iteration,
     )
     return make_ranker(state, plan.early_stopping_metric)
 

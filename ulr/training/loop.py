@@ -28,8 +28,12 @@ from ulr.training.shard import RankShards
 from ulr.training.validation import Criterion, best_iteration, make_criterion
 
 CheckpointCallback = Callable[[TrainState], None]
+# Called with the iteration, from 1, and its validation value, if there is one.
 IterationCallback = Callable[[int, float | None], None]
-"""Called with the iteration, from 1, and its validation value, if there is one."""
+
+
+def ignore(*_: object) -> None:
+    """Do nothing: the default callback."""
 
 
 @dataclass
@@ -77,7 +81,9 @@ class TrainingLoop:
             self.plan.early_stopping_metric, self.learner.options.sigmoid, positive=int(positive)
         )
 
-    def run(self, on_checkpoint: CheckpointCallback, on_iteration: IterationCallback) -> TrainState:
+    def run(
+        self, on_checkpoint: CheckpointCallback = ignore, on_iteration: IterationCallback = ignore
+    ) -> TrainState:
         """Train to the end; `on_checkpoint` is called with every state that can be resumed."""
         with open_network(self.communicator, self.train.rows, self.total_rows) as network:
             while not self.state.finished:

@@ -15,7 +15,13 @@ from dataclasses import replace
 from ulr.kernels.threads import use_threads
 from ulr.training.checkpoint import TrainState
 from ulr.training.distributed.communicator import Communicator, PeerLost, connected_pair
-from ulr.training.loop import CheckpointCallback, IterationCallback, Timings, TrainingLoop
+from ulr.training.loop import (
+    CheckpointCallback,
+    IterationCallback,
+    Timings,
+    TrainingLoop,
+    ignore,
+)
 from ulr.training.parameters import Learner
 from ulr.training.plan import TrainPlan
 from ulr.training.shard import RankShards
@@ -34,8 +40,8 @@ def train_local_ranks(
     state: TrainState,
     *,
     threads: int,
-    on_checkpoint: CheckpointCallback,
-    on_iteration: IterationCallback,
+    on_checkpoint: CheckpointCallback = ignore,
+    on_iteration: IterationCallback = ignore,
 ) -> tuple[TrainState, Timings]:
     """Train one rank, or two that are threads. The callbacks are called by the first of them."""
     alone = len(shards) == 1
@@ -45,9 +51,8 @@ def train_local_ranks(
     def train_rank(index: int, communicator: Communicator) -> tuple[TrainState, Timings]:
         use_threads(threads)  # the kernels of two ranks never run at the same time
         loop = TrainingLoop(communicator, plan, learner, shards[index], state)
-        if index == 0:
-            return loop.run(on_checkpoint, on_iteration), loop.timings
-        return loop.run(lambda state: None, lambda iteration, value: None), loop.timings
+        end = loop.run(on_checkpoint, on_iteration) if index == 0 else loop.run()
+        return end, loop.timings
 
     if alone:
         return train_rank(0, communicator)
