@@ -44,14 +44,14 @@ def test_naive_pairs_of_one_session_per_query_give_the_trees_of_lightgbms_lambda
     # Leaves are bounded by Hessians only: LightGBM also counts rows.
     settings = {**SETTINGS, "min_sum_hessian_in_leaf": 2.0}
     ours = train_ranker(data, TrainPlan("naive", 8, settings))
-    theirs = lgb.train(
+    reference = lgb.train(
         {**settings, "objective": "lambdarank", "lambdarank_norm": False, "verbose": -1},
         lgb.Dataset(data.features, clicks.reshape(-1), group=np.full(300, DOCS)),
         8,
     )
-    (shape, values), (their_shape, their_values) = splits(ours.booster), splits(theirs)
-    assert shape == their_shape
-    np.testing.assert_allclose(values, their_values, rtol=2e-3, atol=2e-5)
+    (shape, values), (reference_shape, reference_values) = splits(ours.booster), splits(reference)
+    assert shape == reference_shape
+    np.testing.assert_allclose(values, reference_values, rtol=2e-3, atol=2e-5)
 
 
 def test_lambdarank_norm_gives_the_trees_of_lightgbms_lambdarank_norm():
@@ -62,14 +62,14 @@ def test_lambdarank_norm_gives_the_trees_of_lightgbms_lambdarank_norm():
     few = clicks.reshape(300, DOCS).sum(axis=1) <= 4
     data = split_queries(data, few)
     ours = train_ranker(data, TrainPlan("naive", 5, settings))
-    theirs = lgb.train(
+    reference = lgb.train(
         {**settings, "objective": "lambdarank", "verbose": -1},
         lgb.Dataset(data.features, clicks[few].reshape(-1), group=np.full(few.sum(), DOCS)),
         5,
     )
-    (shape, values), (their_shape, their_values) = splits(ours.booster), splits(theirs)
-    assert shape == their_shape
-    np.testing.assert_allclose(values, their_values, rtol=2e-3, atol=2e-5)
+    (shape, values), (reference_shape, reference_values) = splits(ours.booster), splits(reference)
+    assert shape == reference_shape
+    np.testing.assert_allclose(values, reference_values, rtol=2e-3, atol=2e-5)
 
 
 def test_aggregated_data_and_expanded_sessions_give_the_same_model():

@@ -113,7 +113,7 @@ def test_a_run_that_loses_workers_ends_with_the_same_model(
     result = train_on_spark(spark, source, PLAN, OPTIONS, checkpoints, on_iteration=on_iteration)
     assert result.ranker.model_text() == alone.model_text()
     assert result.ranker.history == alone.history
-    # Only a stopped worker is found by the timeout; any other loss is seen at once.
+    # Only a stopped worker is detected by the timeout; other losses are detected at once.
     assert ["silent" in reason for reason in result.failures] == [k == "stop" for *_, k in faults]
     last = faults[-1][1]  # at the end of a segment, the first worker may have saved it already
     resumed = {report.resumed_at for report in result.reports}
