@@ -31,14 +31,14 @@ bench: $(BENCH_READY) java
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python tests/bench/$$name.py || exit 1; done
 
 pictures: $(READY) java
-	$(BIN)/python .readme/terminal.py
-	$(BIN)/python tests/report/picture.py data/demo/warehouse/reports/2026-01-06.html .readme/report.png
+	$(BIN)/python docs/terminal.py
+	$(BIN)/python tests/support/picture.py data/demo/warehouse/reports/2026-01-06.html docs/report.png
 
 # A new user's first hour, typed and timed in a clean clone of what is committed.
 transcript:
-	$(PYTHON) .readme/transcript.py
+	$(PYTHON) docs/transcript.py
 
-# A wheel, and an archive that runs it on a cluster: .readme/shipping.md. The same bytes every time.
+# A wheel, and an archive that runs it on a cluster: docs/shipping.md. The same bytes every time.
 dist: $(READY)
 	rm -rf build dist
 	SOURCE_DATE_EPOCH=315532800 $(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist .

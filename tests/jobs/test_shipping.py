@@ -56,7 +56,7 @@ def make_dist(folder: Path) -> None:
 
 def submit_of_the_page(url: str) -> list[str]:
     """The page's own command for a standalone cluster, with this cluster's address and size."""
-    blocks = (ROOT / ".readme" / "shipping.md").read_text().split("```")[1::2]
+    blocks = (ROOT / "docs" / "shipping.md").read_text().split("```")[1::2]
     (block,) = (text for text in blocks if "--master spark://HOST:7077" in text)
     text = block[block.index("spark-submit") :].replace("\\\n", " ")
     words = shlex.split(text.replace("spark://HOST:7077", url))

@@ -1,6 +1,6 @@
-"""Draws `terminal.svg`: real commands, run one after the other on a real terminal.
+"""Draw `terminal.svg`: run commands in a pseudo-terminal and export their output.
 
-python .readme/terminal.py
+python docs/terminal.py
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 HERE = Path(__file__).resolve().parent
+ULR = Path(sys.executable).with_name("ulr")  # the command installed beside this interpreter
 COLUMNS, ROWS = 112, 50
 COMMANDS = (
     "ulr doctor",
@@ -28,28 +29,28 @@ COMMANDS = (
 
 
 def output_of(command: str, folder: str) -> str:
-    """What a command prints to a terminal; its progress, which does not stay there, is left out."""
-    ours, theirs = pty.openpty()
+    """Return the text that a command prints to a terminal, without its progress bars."""
+    parent, child = pty.openpty()
     size = ["stty", "cols", str(COLUMNS), "rows", str(ROWS)]
-    subprocess.run(size, stdin=theirs, check=True)
-    argv = [sys.executable, "-m", "ulr.cli", *command.split()[1:]]
+    subprocess.run(size, stdin=child, check=True)
+    argv = [str(ULR), *command.split()[1:]]
     environ = os.environ | {"TERM": "xterm-256color", "PYTHONPATH": str(HERE.parent)}
     with subprocess.Popen(
-        argv, stdout=theirs, stderr=subprocess.PIPE, cwd=folder, env=environ
-    ) as ran:
-        os.close(theirs)
-        seen = b""
-        while piece := read(ours):
-            seen += piece
-        complaint = ran.stderr.read().decode()
-    os.close(ours)
-    if ran.returncode:
-        raise SystemExit(f"{command}: {complaint}")
-    return seen.decode().replace("\r\n", "\n")
+        argv, stdout=child, stderr=subprocess.PIPE, cwd=folder, env=environ
+    ) as process:
+        os.close(child)
+        output = b""
+        while chunk := read(parent):
+            output += chunk
+        error = process.stderr.read().decode()
+    os.close(parent)
+    if process.returncode:
+        raise SystemExit(f"{command}: {error}")
+    return output.decode().replace("\r\n", "\n")
 
 
 def read(terminal: int) -> bytes:
-    """The next bytes; none when the other end is closed."""
+    """Return the next bytes, or none if the other end is closed."""
     try:
         return os.read(terminal, 65536)
     except OSError:
@@ -57,15 +58,15 @@ def read(terminal: int) -> bytes:
 
 
 def main() -> None:
-    """Run, and export what was printed."""
-    with Path(os.devnull).open("w") as nowhere:
-        console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True)
+    """Run the commands and write the picture."""
+    with Path(os.devnull).open("w") as null:
+        console = Console(record=True, width=COLUMNS, file=null, force_terminal=True)
         with tempfile.TemporaryDirectory() as folder:
             for command in COMMANDS:
                 console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
                 console.print(Text.from_ansi(output_of(command, folder)))
     picture = console.export_svg(title="ulr", unique_id="terminal")
-    # Fonts from elsewhere are not fetched: the reader's own monospace font is used.
+    # No fonts from the network: the viewer's monospace font is used.
     picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
     (HERE / "terminal.svg").write_text(picture)
 
