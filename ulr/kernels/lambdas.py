@@ -8,7 +8,7 @@ For a pair {i, j} with weights u_ij, u_ji, scores f and current ranks by f:
     hess   += sigma^2 D rho (1 - rho) max(u_ij + u_ji, 0), for both
 
 With e = exp(sigma (f - max f)), rho is e_j / (e_i + e_j): one exponential per document, none per
-pair. Where a list spreads so far that e underflows, each pair takes its own exponential.
+pair. If the scores of a list spread so far that e underflows, each pair has its own exponential.
 """
 
 from __future__ import annotations
@@ -201,7 +201,8 @@ def lambda_gradients(
 ) -> None:
     """Fill `gradients` and `hessians` (float32 or float64, one per row) for `scores` (float64).
 
-    grid: store multiples of this (0: as computed), so that sums do not depend on their order.
+    grid: store multiples of this power of two, so that sums do not depend on their order; 0: store
+    values as computed. The other options are LightGBM's.
     """
     if objective not in OBJECTIVES:
         raise UserError(f"objective = {objective!r}: expected one of {', '.join(OBJECTIVES)}")
@@ -217,13 +218,17 @@ def lambda_gradients(
 
 
 def discounts_for(pairs: PairLists) -> np.ndarray:
-    """1 / log2(1 + rank) for every rank of the longest list."""
+    """Return 1 / log2(1 + rank) for every rank of the longest list, float64."""
     longest = int(np.diff(pairs.group_docs).max(initial=1))
-    return 1.0 / np.log2(np.arange(longest) + 2.0)
+    discounts: np.ndarray = 1.0 / np.log2(np.arange(longest) + 2.0)
+    return discounts
 
 
 def balanced_blocks(pairs: PairLists) -> np.ndarray:
-    """Query offsets that cut the work (pairs, and a share for sorting) evenly among the threads."""
+    """Return query offsets (int64) that divide the work evenly among the threads.
+
+    A pair costs 1, a document 8 (for sorting), a row 1.
+    """
     last_group = pairs.query_groups
     cost = pairs.group_pairs[last_group] + 8 * pairs.group_docs[last_group] + pairs.query_rows
     cuts = np.searchsorted(cost, cost[-1] * np.arange(1, get_num_threads()) / get_num_threads())

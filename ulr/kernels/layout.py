@@ -38,7 +38,9 @@ class Ragged(NamedTuple):
 
     def within(self) -> np.ndarray:
         """Return the place of each element in its list, int64, from 0."""
-        return np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], self.lengths)
+        starts = np.repeat(self.offsets[:-1], self.lengths)
+        place: np.ndarray = np.arange(starts.size) - starts
+        return place
 
     def select(self, keep: np.ndarray) -> Ragged:
         """Return the lists without the elements where `keep` (bool per element) is false."""

@@ -50,7 +50,7 @@ def _exponents(n: int, sigma: float, scratch: np.ndarray) -> bool:
     best = worst = s[0]
     for d in range(n):
         best, worst = max(best, s[d]), min(worst, s[d])
-    near = sigma * (best - worst) < SPREAD
+    near: bool = sigma * (best - worst) < SPREAD
     for d in range(n):
         z[d] = sigma * (s[d] - best)
         e[d] = math.exp(z[d])
@@ -142,7 +142,8 @@ def position_losses(
     options = _Options(sigmoid, objective == "lambdarank", truncation_level, t_plus, t_minus)
     if pairs.queries:
         _all_queries(scores, pairs, options, discounts_for(pairs), blocks, totals)
-    return totals.sum(axis=0)
+    losses: np.ndarray = totals.sum(axis=0)
+    return losses
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

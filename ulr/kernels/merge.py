@@ -71,7 +71,7 @@ def _less_words(words: np.ndarray, a: int, b: int, width: int) -> bool:
     for w in range(width - 1, -1, -1):
         x, y = np.uint64(words[a + w]), np.uint64(words[b + w])
         if x != y:
-            return x < y
+            return bool(x < y)
     return False
 
 

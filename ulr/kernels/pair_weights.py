@@ -97,7 +97,8 @@ def _independent_co_clicks(counts: _Counts, a: int, b: int, psi: np.ndarray) -> 
     c_a, c_b = counts.single[0, counts.slot[a]], counts.single[0, counts.slot[b]]
     others = (n * n - n2) * psi[a, a] * psi[b, b]
     within = n2 * psi[a, b]
-    return n * psi[a, b] * c_a * c_b / max(within + others, 1e-300)
+    m: float = n * psi[a, b] * c_a * c_b / max(within + others, 1e-300)
+    return m
 
 
 @njit(cache=True, nogil=True)

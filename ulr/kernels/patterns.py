@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit, types
-from numba.extending import intrinsic
 
+from ulr.kernels.hashing import intrinsic
 from ulr.kernels.layout import Patterns
 
 WORD = 64
