@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tests.support.pair_samples import histograms, independent_propensities
-from ulr.kernels.layout import PairLists, lists_of
+from tests.support.pair_samples import histograms, independent_propensities, one_list_per_query
 from ulr.pairs.weighting import weigh_histograms
 from ulr.pairs.weights import weight_table
 from ulr.simulate.browsing import Independent, power_curve
@@ -39,9 +38,7 @@ def pairs_of(clicks, method, session="none"):
     made, _ = weigh_histograms(
         histograms(groups), np.zeros(len(groups)), table, table, session=session
     )
-    skeleton = lists_of(np.full(len(groups), DOCS), np.diff(made.offsets))
-    columns = {name: getattr(made, name) for name in ("i", "j", "u_ij", "u_ji")}
-    return PairLists(**{**vars(skeleton), **columns})
+    return one_list_per_query(DOCS, made)
 
 
 def data_of(x, pairs, labels=None):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ulr.engine.columns import hash_column, lists, whole
+from ulr.engine.columns import hash_column, lists, patterns_of, whole
 from ulr.errors import InvalidData
 from ulr.kernels.layout import Histograms
 from ulr.kernels.merge import group_keys, merge_patterns
@@ -60,10 +60,7 @@ def shown_groups(groups: pa.Table) -> ShownGroups:
     key = hash_column(groups["segment"], query_hash)
     ranking = groups["ranking"].to_numpy().view(np.uint64)
     group, first = group_keys(key, ranking)
-    patterns, counts = _list(groups, "patterns"), _list(groups, "counts")
-    merged = merge_patterns(
-        group, first.size, patterns[0], patterns[1], counts[0], counts[1]
-    )  # fmt: skip
+    merged = merge_patterns(group, first.size, patterns_of(groups))
     kept = groups.take(pa.array(first))
     offsets, docs = list_column(kept["doc_ids"])
     query, query_first = group_keys(query_hash[first], np.zeros(first.size, np.uint64))
@@ -73,14 +70,13 @@ def shown_groups(groups: pa.Table) -> ShownGroups:
         query=query,
         segment=whole(kept["segment"]),
         docs=docs,
-        histograms=Histograms(offsets, *merged),
+        histograms=Histograms(offsets, merged),
     )
 
 
 def feature_rows(shown: ShownGroups, features: pa.Table) -> Rows:
     """Number the distinct documents of every query and find the features of each."""
-    group_of_doc = np.repeat(np.arange(shown.query.size), shown.histograms.sizes)
-    query_of_doc = shown.query[group_of_doc]
+    query_of_doc = np.repeat(shown.query, shown.histograms.sizes)
     doc_hash = hash_column(shown.docs)
     row_of, first = group_keys(shown.query_hash[query_of_doc], doc_hash)
     query_rows = np.searchsorted(query_of_doc[first], np.arange(len(shown.query_ids) + 1))
@@ -144,8 +140,3 @@ def list_column(column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, pa.Arra
     array = whole(column)
     offsets = np.asarray(array.offsets, np.int64)
     return offsets - offsets[0], array.flatten()
-
-
-def _list(table: pa.Table, name: str) -> tuple[np.ndarray, np.ndarray]:
-    offsets, values = list_column(table[name])
-    return offsets, values.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ulr.clicklog.contract import CheckedPages
-from ulr.engine.columns import bitmap, hashes, list_column, lists, valid
+from ulr.engine.columns import bitmap, hashes, list_column, lists, patterns_of, valid
 from ulr.kernels.hashing import SEED, hash_lists, hash_words
+from ulr.kernels.layout import Patterns
 from ulr.kernels.merge import group_keys, merge_patterns
 from ulr.kernels.patterns import WORD, pack_clicks
 from ulr.warehouse.schema import groups_schema
@@ -39,9 +40,10 @@ def fold_pages(pages: CheckedPages, rows: np.ndarray, max_position: int) -> pa.T
     ranking = hash_lists(starts, lengths, pages.document_hashes)
     context = _context(pages.batch, rows)
     group, first = group_keys(context, ranking)
-    ones = np.ones(rows.size, np.int64)
-    offsets = np.arange(rows.size + 1)
-    merged = merge_patterns(group, first.size, word_offsets, words, offsets, ones)
+    pages_each = Patterns(
+        word_offsets, words, np.arange(rows.size + 1), np.ones(rows.size, np.int64)
+    )
+    merged = merge_patterns(group, first.size, pages_each)
     kept = pages.batch.take(pa.array(rows[first]))
     doc_ids = kept["doc_ids"]
     if documents.lengths.max(initial=0) > max_position:
@@ -64,15 +66,7 @@ def merge(tables: Sequence[pa.Table], partitions: int = 1) -> pa.Table:
     if partitions > 1:
         order = np.argsort(partition_of(table, partitions)[first], kind="stable")
         group, first = np.argsort(order)[group], first[order]
-    patterns, counts = lists(table["patterns"]), lists(table["counts"])
-    merged = merge_patterns(
-        group,
-        first.size,
-        np.append(patterns.starts, len(patterns.values)),
-        patterns.values.to_numpy(),
-        np.append(counts.starts, len(counts.values)),
-        counts.values.to_numpy(),
-    )
+    merged = merge_patterns(group, first.size, patterns_of(table))
     kept = table.select(["query_id", "segment", "bucket", "swapped", "doc_ids"])
     kept = kept.take(pa.array(first))
     head = [kept[name] for name in ("query_id", "segment", "bucket", "swapped")]
@@ -135,15 +129,18 @@ def _context(batch: pa.RecordBatch | pa.Table, rows: np.ndarray) -> np.ndarray:
 
 
 def _table(
-    head: list[pa.Array], ranking: np.ndarray, doc_ids: pa.Array, merged: tuple, context: np.ndarray
+    head: list[pa.Array],
+    ranking: np.ndarray,
+    doc_ids: pa.Array,
+    merged: Patterns,
+    context: np.ndarray,
 ) -> pa.Table:
-    word_offsets, words, count_offsets, counts = merged
     columns = [
         *head,
         pa.array(ranking.view(np.int64)),
         doc_ids,
-        list_column(np.diff(word_offsets), words),
-        list_column(np.diff(count_offsets), counts),
+        list_column(np.diff(merged.word_offsets), merged.words),
+        list_column(np.diff(merged.count_offsets), merged.counts),
         pa.array(context),
     ]
     return pa.table(columns, schema=transit_schema)

@@ -50,7 +50,7 @@ def make_nonnegative(pairs: PairLists) -> PairLists:
     shortfall = -np.minimum(np.minimum(pairs.u_ij, pairs.u_ji), 0)
     if not shortfall.any():
         return pairs
-    return pairs.with_weights(pairs.u_ij + shortfall, pairs.u_ji + shortfall)
+    return pairs._replace(u_ij=pairs.u_ij + shortfall, u_ji=pairs.u_ji + shortfall)
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ class PairObjective:
         self._total_weight = int(reduce(np.array([own], np.int64))[0])
         self._weighted = pairs
         if biases is not None:
-            self._weighted = pairs.with_weights(
-                np.empty_like(pairs.u_ij), np.empty_like(pairs.u_ji)
+            self._weighted = pairs._replace(
+                u_ij=np.empty_like(pairs.u_ij), u_ji=np.empty_like(pairs.u_ji)
             )
 
     def fill(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from lightgbm.basic import _ConfigAliases
 
 from ulr.errors import UserError
 from ulr.training.objective import LambdaOptions
-from ulr.training.sampling import mix, scramble
+from ulr.training.sampling import Bag, derive_seed
 
 _OBJECTIVE = ("sigmoid", "lambdarank_truncation_level", "lambdarank_norm")
 _BAGGING = ("bagging_fraction", "bagging_freq", "bagging_seed")
@@ -33,25 +32,6 @@ _ONLY = {"boosting": "gbdt", "data_sample_strategy": "bagging", "bagging_by_quer
          "cegb_penalty_feature_lazy": "", "cegb_penalty_feature_coupled": "",
          "categorical_feature": ""}  # fmt: skip
 _MAX_MIN_DATA = 2**30 - 1
-
-
-@dataclass(frozen=True)
-class Bag:
-    """A fraction of the queries, drawn every `every` iterations; 0 means all queries."""
-
-    fraction: float = 1.0
-    every: int = 0
-    seed: int = 3
-
-    def contains(self, keys: np.ndarray, iteration: int) -> np.ndarray | None:
-        """Return whether each query is in the bag of an iteration, from 0; None: all are.
-
-        keys: uint64, a hash of each query's name.
-        """
-        if self.every <= 0 or self.fraction >= 1.0:
-            return None
-        draw = mix(self.seed, iteration // self.every)
-        return scramble(keys ^ np.uint64(draw)) < np.uint64(int(self.fraction * 2**64))
 
 
 @dataclass(frozen=True)
@@ -78,7 +58,7 @@ class Learner:
         """
         if all(float(self.lightgbm.get(name, 1.0)) >= 1.0 for name in _FEATURE_SAMPLING):
             return {}
-        seed = mix(int(self.lightgbm["feature_fraction_seed"]), iteration + 1) % 2**31
+        seed = derive_seed(int(self.lightgbm["feature_fraction_seed"]), iteration + 1) % 2**31
         return {"feature_fraction_seed": seed}
 
 

@@ -7,7 +7,7 @@ a second copy of the matrix.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import lightgbm as lgb
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ulr.engine.columns import hashes
 from ulr.errors import UserError
-from ulr.kernels.layout import concat_pairs
+from ulr.kernels.layout import PairLists, concat_pairs
 from ulr.training.bins import BinnedRows, Bins
 from ulr.training.data import RankingData
 
@@ -96,6 +96,6 @@ def build_shard(
 
 def _without_features(piece: RankingData) -> RankingData:
     """Copy everything but the features: slices would keep the whole table in memory."""
-    pairs = replace(piece.pairs, **{k: np.array(v) for k, v in vars(piece.pairs).items()})
+    pairs = PairLists(*(np.array(column) for column in piece.pairs))
     names = pa.concat_arrays([piece.query_ids, piece.query_ids.slice(0, 0)])
     return RankingData(names, _NO_FEATURES, np.array(piece.labels), pairs)
