@@ -118,7 +118,7 @@ def night() -> Facts:
         kind=NIGHT,
         name="2026-01-03",
         window=["2026-01-01", "2026-01-02", "2026-01-03"],
-        judged="2026-01-01..2026-01-03",
+        evaluated_on="2026-01-01..2026-01-03",
         methods=["joint"],
         metric=DECIDES,
         stages=[{"stage": s, "status": "done", "seconds": 3.2, "message": "fine"} for s in names],

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from ulr.errors import UserError
 
 
-def check_target(flag: str, path: str | None, kinds: Sequence[str] = ()) -> None:
-    """Refuse a file in a folder that is not there, or of a kind that is not among `kinds`."""
+def check_target(flag: str, path: str | None, ending: str = "") -> None:
+    """Raise a UserError for a file in a missing folder, or without the ending."""
     if path is None:
         return
     target = Path(path)
@@ -17,5 +16,8 @@ def check_target(flag: str, path: str | None, kinds: Sequence[str] = ()) -> None
         raise UserError(f"{flag} {path}: there is no folder {target.parent}; make it first")
     if target.is_dir():
         raise UserError(f"{flag} {path}: that is a folder; give a file")
-    if kinds and target.suffix.lower() not in kinds:
-        raise UserError(f"{flag} {path}: expected a name that ends in {', '.join(kinds)}")
+    if ending and target.suffix.lower() != ending:
+        format_name = ending.lstrip(".").upper()
+        raise UserError(
+            f"{flag} {path}: the file is written as {format_name}; end its name in {ending}"
+        )

@@ -12,9 +12,10 @@ from ulr.pipeline.comparison import Compared
 from ulr.pipeline.night import Summary
 from ulr.pipeline.night_stages import Night
 from ulr.registry.client import registry_of
-from ulr.report.collect import Model
-from ulr.report.facts import Facts, report_name
-from ulr.report.store import comparison_facts, keep_report, night_facts, page_place
+from ulr.report.collect import comparison_facts, night_facts
+from ulr.report.facts import Facts
+from ulr.report.store import page_location, store_report
+from ulr.report.tables import Model
 from ulr.warehouse.tables import Warehouse
 
 
@@ -30,7 +31,7 @@ def report_night(night: Night, summary: Summary) -> None:
         trained, judged = night.trained_on(), night.judged_by()
     facts = night_facts(
         night.warehouse, summary.to_json(), night.settings, methods=night.methods, window=window,
-        trained=trained, judged=judged,
+        trained=trained, evaluated_on=judged,
     )  # fmt: skip
     page = _kept(night.warehouse, facts)
     version = (facts.verdict or {}).get("version")
@@ -58,6 +59,6 @@ def report_comparison(
 
 
 def _kept(warehouse: Warehouse, facts: Facts) -> str:
-    page = keep_report(warehouse.storage, facts)
-    say(f"report -> {page_place(warehouse.storage, report_name(facts))}")
+    page = store_report(warehouse.storage, facts)
+    say(f"report -> {page_location(warehouse.storage, facts.report_name)}")
     return page

@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -19,10 +20,11 @@ from ulr.groups.window import window_dates
 from ulr.propensity.diagnostics import Finding
 from ulr.propensity.stage import build_propensities, drift
 from ulr.propensity.tables import as_json, curve_table, summary_lines
-from ulr.report.figures import KINDS, curve_figure, read_truth
+from ulr.report.charts.propensities import propensities_svg
+from ulr.report.tables import read_truth
 from ulr.warehouse.tables import Warehouse
 
-EXAMPLE = "ulr propensities --date 2026-01-03 --figure theta.png"
+EXAMPLE = "ulr propensities --date 2026-01-03 --figure theta.svg"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--date", required=True, help="last day of the window, or the whole window as D1..D2"
     )
-    parser.add_argument("--figure", metavar="FILE", help="also draw the curves (png, svg, pdf)")
+    parser.add_argument("--figure", metavar="FILE", help="also draw the curves, as SVG")
     parser.add_argument(
         "--truth", metavar="FILE", help="a simulation's examination.parquet to draw"
     )
@@ -41,8 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Estimate, publish, and say what can and cannot be believed."""
     how = settings.propensities
-    check_target("--figure", args.figure, KINDS)
-    truth = read_truth(args.truth) if args.truth else {}
+    check_target("--figure", args.figure, ".svg")
+    truth = read_truth(args.truth) if args.truth else []
     warehouse = Warehouse(settings.warehouse.path)
     dates = window_dates(warehouse, args.date, how.window_days)
     start = partial(start_session, "propensities", settings.spark)
@@ -60,7 +62,8 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
     for finding in findings:
         say(f"  drift {finding.verdict}: {finding.message} (p = {finding.p_value:.2g})")
     if args.figure:
-        curve_figure(curve_table(outcome.results).to_pylist(), args.figure, truth=truth)
+        figure = propensities_svg(curve_table(outcome.results).to_pylist(), truth)
+        Path(args.figure).write_text(figure, encoding="utf-8")
     found = {} if outcome.skipped else as_json(outcome.results)
     return Answer(outcome.to_json() | found | {"drift": [asdict(f) for f in findings]})
 

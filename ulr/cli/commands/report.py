@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ulr.cli.terminal import Answer, say
 from ulr.config.settings import Settings
-from ulr.report.store import FOLDER, kept_facts, latest_night, page_place, write_page
+from ulr.report.store import FOLDER, latest_night, load_facts, page_location, write_page
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
 
@@ -29,8 +29,8 @@ def run(args: argparse.Namespace, settings: Settings) -> Answer:
     """Write the page beside the facts it is made from."""
     storage = Warehouse(settings.warehouse.path).storage
     name = args.run or latest_night(storage)
-    content = write_page(storage, kept_facts(storage, name))
-    place, size = page_place(storage, name), len(content.encode())
+    content = write_page(storage, load_facts(storage, name))
+    place, size = page_location(storage, name), len(content.encode())
     say(f"report {name}: {size / 1000:,.0f} KB -> {place}")
     if args.open and not _shown(storage, name, content):
         say("report: no browser was found here; open the file yourself")
