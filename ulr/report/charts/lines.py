@@ -51,7 +51,7 @@ class LinesChart:
         """Return the chart as SVG."""
         names = max(len(line.name) for line in self.lines) * svg.CHARACTER + 16
         height = self.height or (250 if width < svg.NARROW else 300)
-        frame = svg.Frame(width, height, left=46, right=min(names, width * 0.3), top=34)
+        frame = svg.Frame(width, height, left=46, right=min(names, width * 0.4), top=34)
         x, y = self._scales(frame)
         ticks = x.ticks(5 if frame.narrow and x.high - x.low > 12 else 10)
         whole = [tick for tick in ticks if tick == int(tick)]
