@@ -30,6 +30,11 @@ def metric_name(name: str) -> str:
     return f"{NAMES[family]}{at and '@'}{cutoff}" if family in NAMES else name
 
 
+def sign(name: str) -> int:
+    """Return 1 for a metric of which higher values are better, -1 for the others."""
+    return -1 if is_lower_better(name) else 1
+
+
 def better(name: str) -> str:
     """Return `lower` or `higher`, whichever is better."""
     return "lower" if is_lower_better(name) else "higher"
@@ -86,18 +91,16 @@ def subjects(facts: Facts) -> list[str]:
 
 def best_method(facts: Facts) -> str | None:
     """Return the best method by the metric that decides; labels are only the upper bound."""
-    sign = 1 if is_lower_better(facts.metric) else -1
-    ranked = [(sign * values(facts, name)[facts.metric]["value"], name)
-              for name in subjects(facts)
-              if name not in (LABELS, LOGGING) and facts.metric in values(facts, name)]  # fmt: skip
+    ranked = [(-sign(facts.metric) * row["value"], name) for name in subjects(facts)
+              if name not in (LABELS, LOGGING)
+              and (row := values(facts, name).get(facts.metric))]  # fmt: skip
     return min(ranked)[1] if ranked else None
 
 
 def gap_closed(facts: Facts, method: str, metric: str) -> float | None:
     """Return how much of the gap from naive to labels the method closes; None without a gap."""
     rows = [values(facts, name).get(metric) for name in (NAIVE, LABELS, method)]
-    sign = -1 if is_lower_better(metric) else 1
-    scores = [sign * row["value"] for row in rows if row is not None]
+    scores = [sign(metric) * row["value"] for row in rows if row is not None]
     if len(scores) < 3 or scores[1] <= scores[0]:
         return None
     low, high, own = scores

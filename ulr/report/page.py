@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -79,6 +80,7 @@ def page(facts: Facts) -> str:
     )  # fmt: skip
 
 
+@cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("ulr.report"),
@@ -109,9 +111,7 @@ def _render(
     except Missing as missing:
         reason = str(missing)
     except Exception as error:
-        reason = (
-            f"This section cannot be drawn from the stored facts: {type(error).__name__}: {error}"
-        )
+        reason = f"This section cannot be drawn from the facts: {type(error).__name__}: {error}"
     return Markup(templates.get_template("missing.html").render(reason=reason))
 
 

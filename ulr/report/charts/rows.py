@@ -15,24 +15,15 @@ from ulr.report.format import known
 BAR_ROW = 26  # pixels
 
 
-class Estimate(NamedTuple):
-    """A value with its interval. strong: drawn in the accent colour."""
-
-    name: str
-    value: float
-    lower: float | None
-    upper: float | None
-    text: str
-    strong: bool = False
-
-
-class Bar(NamedTuple):
-    """A value from 0 with its text. strong: drawn in the accent colour."""
+class Value(NamedTuple):
+    """One row. strong: drawn in the accent colour; lower, upper: the interval, if there is one."""
 
     name: str
     value: float
     text: str
     strong: bool = False
+    lower: float | None = None
+    upper: float | None = None
 
 
 @dataclass(frozen=True)
@@ -40,7 +31,7 @@ class IntervalsChart:
     """Values with their intervals. note: text at the right of a line at 0."""
 
     title: str
-    estimates: Sequence[Estimate]
+    values: Sequence[Value]
     x_name: str
     note: str = ""
 
@@ -48,22 +39,22 @@ class IntervalsChart:
         """Return the chart as SVG."""
         narrow = width < svg.NARROW
         row = 40 if narrow else 28
-        left = 8 if narrow else max(len(e.name) for e in self.estimates) * svg.CHARACTER + 24
-        right = 12 if narrow else max(len(e.text) for e in self.estimates) * svg.CHARACTER + 18
+        left = 8 if narrow else max(len(v.name) for v in self.values) * svg.CHARACTER + 24
+        right = 12 if narrow else max(len(v.text) for v in self.values) * svg.CHARACTER + 18
         top = 26 if self.note else 10
-        frame = svg.Frame(width, top + row * len(self.estimates) + 46, left, right, top)
-        values = [v for e in self.estimates for v in (e.value, e.lower, e.upper) if known(v)]
-        x = frame.x(*padded_range(values, include=0.0 if self.note else None))
+        frame = svg.Frame(width, top + row * len(self.values) + 46, left, right, top)
+        ends = [e for v in self.values for e in (v.value, v.lower, v.upper) if known(e)]
+        x = frame.x(*padded_range(ends, include=0.0 if self.note else None))
         ticks = x.ticks(4 if narrow else 7)
         parts = [svg.line(x(t), top, x(t), frame.base, "grid") for t in ticks]
         parts += frame.x_axis(x, ticks, self.x_name)
         if self.note:
             parts += [svg.line(x(0), top, x(0), frame.base, "rule"),
                       svg.text(x(0) + 6, 14, self.note, "note")]  # fmt: skip
-        for n, estimate in enumerate(self.estimates):
+        for n, value in enumerate(self.values):
             middle = top + row * n + (row - 10 if narrow else row / 2)
-            parts += _interval(estimate, x, middle, frame)
-        return svg.chart(width, frame.height, _describe(self.title, self.estimates), *parts)
+            parts += _interval(value, x, middle, frame)
+        return svg.chart(width, frame.height, _describe(self.title, self.values), *parts)
 
 
 @dataclass(frozen=True)
@@ -71,33 +62,33 @@ class BarsChart:
     """Horizontal bars, each with its text at its end."""
 
     title: str
-    bars: Sequence[Bar]
+    values: Sequence[Value]
     max_width: int = 760
 
     def draw(self, width: int) -> Markup:
         """Return the chart as SVG."""
         width = min(width, self.max_width)
-        left = max(len(bar.name) for bar in self.bars) * svg.CHARACTER + 14
-        right = max(len(bar.text) for bar in self.bars) * svg.CHARACTER + 14
-        largest = max([bar.value for bar in self.bars if known(bar.value)] + [1e-12])
+        left = max(len(v.name) for v in self.values) * svg.CHARACTER + 14
+        right = max(len(v.text) for v in self.values) * svg.CHARACTER + 14
+        largest = max([v.value for v in self.values if known(v.value)] + [1e-12])
         x = Scale(0.0, largest, left, width - right)
         parts = []
-        for n, bar in enumerate(self.bars):
+        for n, bar in enumerate(self.values):
             top, length = 4 + BAR_ROW * n, max(x(bar.value) - left, 1.5)
             kind = "strong" if bar.strong else "plain"
             parts += [svg.text(left - 10, top + 14, bar.name, f"name {kind}", "end"),
                       svg.box((left, top + 3, length, BAR_ROW - 11), f"bar {kind}",
                               f"{bar.name}: {bar.text}"),
                       svg.text(left + length + 7, top + 14, bar.text, f"value {kind}")]  # fmt: skip
-        description = _describe(self.title, self.bars)
-        return svg.chart(width, BAR_ROW * len(self.bars) + 6, description, *parts)
+        description = _describe(self.title, self.values)
+        return svg.chart(width, BAR_ROW * len(self.values) + 6, description, *parts)
 
 
-def _describe(title: str, rows: Sequence[Estimate] | Sequence[Bar]) -> str:
-    return f"{title}: " + "; ".join(f"{row.name} {row.text}" for row in rows)
+def _describe(title: str, values: Sequence[Value]) -> str:
+    return f"{title}: " + "; ".join(f"{value.name} {value.text}" for value in values)
 
 
-def _interval(one: Estimate, x: Scale, y: float, frame: svg.Frame) -> list[Markup]:
+def _interval(one: Value, x: Scale, y: float, frame: svg.Frame) -> list[Markup]:
     """Return the interval; a narrow chart has name and text above it, a wide one beside it."""
     kind = "strong" if one.strong else "plain"
     parts = []

@@ -7,7 +7,7 @@ from typing import Any
 
 from ulr.report.blocks import Figure, Table
 from ulr.report.charts.heatmap import PairsMap
-from ulr.report.charts.rows import Bar, BarsChart
+from ulr.report.charts.rows import BarsChart, Value
 from ulr.report.facts import Facts, Row, require, segment_name, segments_of
 from ulr.report.format import UNKNOWN, count, fixed, interval, known
 
@@ -104,7 +104,7 @@ def _comparison(fits: list[Row]) -> Figure | None:
     if not pooled:
         return None
     best = pooled[0]
-    bars = [Bar(r["subject"], r["value"] - best["value"],
+    bars = [Value(r["subject"], r["value"] - best["value"],
                 "best" if r["value"] == best["value"] else f"+{r['value'] - best['value']:,.0f}",
                 r["value"] == best["value"]) for r in pooled]  # fmt: skip
     rows = [[segment_name(r["segment"]), r["subject"], fixed(r["value"], 1),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ulr.evaluation.counterfactual import is_lower_better
 from ulr.report import metrics
 from ulr.report.blocks import Cell, Figure, Table
-from ulr.report.charts.rows import Estimate, IntervalsChart
+from ulr.report.charts.rows import IntervalsChart, Value
 from ulr.report.facts import Facts, Missing, Row, require
 from ulr.report.format import count, fixed, interval, known, p_value, signed
 
@@ -51,17 +50,17 @@ def _reason(facts: Facts) -> str:
 def _figure(facts: Facts, model: str, rival: str) -> Figure:
     name = metrics.subject_name(rival)
     leads, rival_values = metrics.values(facts, model, rival), metrics.values(facts, rival)
-    estimates = [
+    values = [
         _relative(metric, leads[metric], rival_values[metric]["value"], metric == facts.metric)
         for metric in metrics.metrics_of(facts, model)
         if (metric in DRAWN or metric == facts.metric) and metric in leads
         and rival_values.get(metric, {}).get("value")
     ]  # fmt: skip
-    if not estimates:
+    if not values:
         raise Missing(f"The difference from {name} is unknown: none of its metrics has a value, "
                       "because the evaluation queries had no clicks.")  # fmt: skip
     return Figure(
-        IntervalsChart(f"Difference of {model} from {name}, 95% intervals", estimates,
+        IntervalsChart(f"Difference of {model} from {name}, 95% intervals", values,
                        f"difference in % of the {name} value", "better →"),
         f"Difference in percent of the {name} value. Right of 0 is better; the sign is flipped "
         "where lower values are better. If an interval includes 0, the difference is not "
@@ -70,14 +69,14 @@ def _figure(facts: Facts, model: str, rival: str) -> Figure:
     )  # fmt: skip
 
 
-def _relative(metric: str, row: Row, rival: float, strong: bool) -> Estimate:
+def _relative(metric: str, row: Row, rival: float, strong: bool) -> Value:
     """Return the lead in percent of the rival's value, so that all metrics share an axis."""
-    unit = 100 / abs(rival) * (-1 if is_lower_better(metric) else 1)
+    unit = 100 / abs(rival) * metrics.sign(metric)
     ends = sorted(unit * row[name] for name in ("lower", "upper") if known(row[name]))
     lower, upper = ends if len(ends) == 2 else (None, None)
     value = unit * row["value"]
     name = metrics.metric_name(metric)
-    return Estimate(name, value, lower, upper, f"{signed(value, 1)} %", strong)
+    return Value(name, value, f"{signed(value, 1)} %", strong, lower, upper)
 
 
 def _table(facts: Facts, model: str, rival: str) -> Table:

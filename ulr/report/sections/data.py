@@ -7,7 +7,7 @@ from typing import Any
 
 from ulr.clicklog.contract import REASONS
 from ulr.report.blocks import Code, Figure, Table
-from ulr.report.charts.rows import Bar, BarsChart
+from ulr.report.charts.rows import BarsChart, Value
 from ulr.report.facts import Facts, Row, by_method, require
 from ulr.report.format import count, percent
 
@@ -58,7 +58,7 @@ def _bad(counts: Row) -> dict[str, int]:
 
 
 def _figure(days: list[Row]) -> Figure:
-    bars = [Bar(d["date"], d.get("pages", 0), str(count(d.get("pages")))) for d in days[-DRAWN:]]
+    bars = [Value(d["date"], d.get("pages", 0), str(count(d.get("pages")))) for d in days[-DRAWN:]]
     caption = "Pages per day."
     if len(days) > DRAWN:
         caption += f" The last {DRAWN} of {len(days)} days are drawn; the table has all."

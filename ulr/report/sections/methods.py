@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ulr.evaluation.counterfactual import is_lower_better
 from ulr.report import metrics
 from ulr.report.blocks import Cell, Figure, Table
-from ulr.report.charts.rows import Estimate, IntervalsChart
+from ulr.report.charts.rows import IntervalsChart, Value
 from ulr.report.facts import Facts, Missing, Row, require
 from ulr.report.format import (
     UNKNOWN,
@@ -36,8 +35,8 @@ def context(facts: Facts) -> dict[str, Any]:
     rows = {name: own[facts.metric] for name, own in every.items() if facts.metric in own}
     if not rows:
         raise Missing(f"No method has a value of {metric}.")
-    sign = 1 if is_lower_better(facts.metric) else -1
-    names = sorted(rows, key=lambda name: sign * rows[name]["value"])
+    sign = metrics.sign(facts.metric)
+    names = sorted(rows, key=lambda name: -sign * rows[name]["value"])
     return {
         "metric": metric,
         "better": metrics.better(facts.metric),
@@ -50,15 +49,17 @@ def context(facts: Facts) -> dict[str, Any]:
 
 def _figure(facts: Facts, metric: str, rows: dict[str, Row]) -> Figure:
     best = metrics.best_method(facts)
-    estimates = [Estimate(metrics.subject_name(name), row["value"], row["lower"], row["upper"],
-                          str(fixed(row["value"])), name == best)
-                 for name, row in rows.items()]  # fmt: skip
+    values = [
+        Value(metrics.subject_name(name), row["value"], str(fixed(row["value"])),
+              strong=name == best, lower=row["lower"], upper=row["upper"])
+        for name, row in rows.items()
+    ]  # fmt: skip
     meanings = [text for name, text in MEANING.items() if name in rows]
     caption = "Best at the top. " + "; ".join(meanings) + ("." if meanings else "")
     unknown = [name for name in metrics.subjects(facts) if name not in rows]
     if unknown:
         caption += f" Without a value of {metric}: {', '.join(map(metrics.subject_name, unknown))}."
-    chart = IntervalsChart(f"{metric} by method", estimates, metric)
+    chart = IntervalsChart(f"{metric} by method", values, metric)
     return Figure(chart, caption, _table(facts, [*rows, *unknown]))
 
 

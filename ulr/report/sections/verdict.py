@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ulr.evaluation.counterfactual import is_lower_better
 from ulr.report import metrics
 from ulr.report.blocks import Table
 from ulr.report.facts import NIGHT, Facts, Row
@@ -76,14 +75,14 @@ def _comparison_reasons(facts: Facts) -> list[Reason]:
     best = metrics.best_method(facts)
     if best is None:
         return []
-    rivals = [name for name in metrics.subjects(facts) if name != metrics.LABELS]
-    rows = {rival: metrics.lead(facts, best, rival, facts.metric) for rival in rivals}
-    lower = is_lower_better(facts.metric)
-    return [_difference(rival, row, lower) for rival, row in rows.items() if row is not None]
+    return [_difference(rival, row, metrics.sign(facts.metric))
+            for rival in metrics.subjects(facts)
+            if rival != metrics.LABELS
+            and (row := metrics.lead(facts, best, rival, facts.metric))]  # fmt: skip
 
 
-def _difference(rival: str, row: Row, lower: bool) -> Reason:
-    better = row["value"] < 0 if lower else row["value"] > 0
+def _difference(rival: str, row: Row, sign: int) -> Reason:
+    better = sign * row["value"] > 0
     name = "the production ranking" if rival == metrics.LOGGING else rival
     size = f"{fixed(abs(row['value']))}, {p_equals(row['p_value'])}"
     text = f"{'better' if better else 'worse'} than {name} by {size}"

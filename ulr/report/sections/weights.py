@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ulr.report.blocks import Cell, Figure, Table
-from ulr.report.charts.rows import Bar, BarsChart
+from ulr.report.charts.rows import BarsChart, Value
 from ulr.report.facts import NIGHT, Facts, Missing, Row, by_method, require
 from ulr.report.format import count, percent, significant
 from ulr.report.metrics import best_method
@@ -59,8 +59,8 @@ def _figure(facts: Facts, weighted: dict[str, Health], own: Health) -> Figure:
     return Figure(BarsChart(title, bars), f"{title}.{more}", _table(weighted))
 
 
-def _bar(name: str, values: dict[str, float]) -> Bar:
-    return Bar(name, values.get(SIZE, 0.0), str(count(values.get(SIZE))))
+def _bar(name: str, values: dict[str, float]) -> Value:
+    return Value(name, values.get(SIZE, 0.0), str(count(values.get(SIZE))))
 
 
 def _table(weighted: dict[str, Health]) -> Table:
