@@ -40,6 +40,7 @@ setup(
     install_requires=[
         "Jinja2>=3.1",
         "lightgbm>=4.7,<5",
+        "MarkupSafe>=2.1",
         "mlflow>=3,<4",
         "numba>=0.61",
         "numpy>=2",

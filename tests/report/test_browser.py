@@ -68,7 +68,7 @@ SETTINGS = """
 """
 
 DATE_LINES = """
-  return [...document.querySelectorAll("#data dd .whole")].map((d) => d.getClientRects().length);
+  return [...document.querySelectorAll("#data dd .date")].map((d) => d.getClientRects().length);
 """
 
 

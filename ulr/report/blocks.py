@@ -13,8 +13,8 @@ from markupsafe import Markup
 from ulr.report.charts.svg import WIDTHS
 from ulr.report.format import Number
 
-SHORT_TEXT = 24  # characters that stay on one line
-LONG_CODE = 40  # characters from which code gets a wide column; a phone shows shorter code whole
+SHORT_TEXT = 24  # characters; shorter text stays on one line
+LONG_CODE = 40  # characters; longer code gets a wide column
 
 
 class Code(str):

@@ -21,7 +21,6 @@ NAMES = {
     "err": "ERR",
 }
 LOGGING, CHAMPION, LABELS, NAIVE = "logging", "champion", "labels", "naive"
-SUBJECTS = {LOGGING: "production"}
 
 
 def metric_name(name: str) -> str:
@@ -42,7 +41,7 @@ def better(name: str) -> str:
 
 def subject_name(subject: str) -> str:
     """Return the name of a ranking on the page."""
-    return SUBJECTS.get(subject, subject)
+    return "production" if subject == LOGGING else subject
 
 
 def values(facts: Facts, subject: str, against: str | None = None) -> dict[str, Row]:

@@ -13,7 +13,7 @@ FOLDER = "reports"
 def store_report(storage: Storage, facts: Facts) -> str:
     """Write the facts and their page; return the page.
 
-    The page is made from the facts as stored, like every later one.
+    The page is made from the stored facts, so that `ulr report` writes the same bytes.
     """
     storage.write_json(facts.to_json(), FOLDER, f"{facts.report_name}.json")
     return write_page(storage, load_facts(storage, facts.report_name))

@@ -29,7 +29,7 @@ def element(tag: str, *children: str, **attributes: Attribute) -> Markup:
 
 
 def chart(width: float, height: float, description: str, *parts: str, **more: Attribute) -> Markup:
-    """Return the whole chart. description: for screen readers."""
+    """Return the svg element of a chart. description: for screen readers."""
     view = f"0 0 {_attribute(width)} {_attribute(height)}"
     return element("svg", *parts, viewBox=view, width=width, height=height, role="img",
                    aria_label=description, **more)  # fmt: skip
@@ -41,7 +41,7 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
 
 
 def text(x: float, y: float, content: str, kind: str, anchor: str | None = None) -> Markup:
-    """Return text that starts at x, or that ends there or is centred there (end, middle)."""
+    """Return text at x; anchor: None (it starts there), middle or end."""
     return element("text", content, x=x, y=y, class_=kind, text_anchor=anchor)
 
 

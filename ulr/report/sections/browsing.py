@@ -28,7 +28,7 @@ def context(facts: Facts) -> dict[str, Any]:
                for s in segments[:DRAWN]}  # fmt: skip
     models = sorted({r["browsing"] for r in rows})
     fits = [r for r in facts.diagnostics if r["check"] == "browsing" and known(r["value"])]
-    # A model that could not be fitted was replaced, so the setting alone does not tell.
+    # A model that cannot be fitted is replaced by another, so compare the setting with the rows.
     selected = facts.settings.get("propensities.browsing_model") == rows[0]["browsing"]
     return {
         "number": len(rows),

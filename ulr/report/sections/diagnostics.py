@@ -40,7 +40,7 @@ def _severity(row: Row) -> int:
 
 def _check(name: str, rows: list[Row]) -> dict[str, Any]:
     alarms = [_message(row) for row in rows if row["verdict"] != "ok"]
-    whole = [r["message"] for r in rows if r["subject"] == "all" and r["segment"] is None]
+    overall = [r["message"] for r in rows if r["subject"] == "all" and r["segment"] is None]
     worst = rows[0]["verdict"]
     return {
         "advice": CHECKS.get(name, OTHER._replace(question=name)),
@@ -48,7 +48,7 @@ def _check(name: str, rows: list[Row]) -> dict[str, Any]:
         "state": VERDICTS[worst],
         "alarms": alarms[:SHOWN],
         "left": len(alarms) - SHOWN,
-        "detail": f"{whole[0][0].upper()}{whole[0][1:]}." if whole else "",
+        "detail": f"{overall[0][0].upper()}{overall[0][1:]}." if overall else "",
     }
 
 

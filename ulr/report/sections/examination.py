@@ -38,9 +38,9 @@ def _figure(facts: Facts, rows: list[Row], segment: str | None) -> Figure:
     name = segment_name(segment)
     lines = [curve_line(own, "estimate" if segment is None else segment, "strong")]
     if segment is not None:
-        whole = [r for r in rows if r["segment"] is None]
-        lines.insert(0, Line("all traffic", [r["position"] for r in whole],
-                             [r["theta"] for r in whole], "plain", marks=""))  # fmt: skip
+        pooled = [r for r in rows if r["segment"] is None]
+        lines.insert(0, Line("all traffic", [r["position"] for r in pooled],
+                             [r["theta"] for r in pooled], "plain", marks=""))  # fmt: skip
     truth = {k: v for k, v in true_theta(facts.truth, segment).items() if k in positions}
     if truth:
         lines.append(Line("truth", list(truth), list(truth.values()), "truth", "crosses"))

@@ -26,16 +26,16 @@ def context(facts: Facts) -> dict[str, Any]:
         raise Missing("These pairs have no weights from clicks.")
     best = None if facts.kind == NIGHT else best_method(facts)
     model = best if best in weighted else next(iter(weighted))
-    whole = weighted[model][None]
-    size = whole.get(SIZE)
+    overall = weighted[model][None]
+    size = overall.get(SIZE)
     minimum = float(facts.settings.get("promote.min_effective_sample_size", 0))
     return {
         "model": model,
         "size": count(size),
         "minimum": count(minimum) if minimum and size is not None else None,
         "enough": size is None or size >= minimum,
-        "largest": significant(whole.get(LARGEST)),
-        "clipped": percent(whole[CLIPPED]) if whole.get(CLIPPED) else None,
+        "largest": significant(overall.get(LARGEST)),
+        "clipped": percent(overall[CLIPPED]) if overall.get(CLIPPED) else None,
         "figure": _figure(facts, weighted, weighted[model]),
     }
 
