@@ -1,6 +1,6 @@
-"""A picture of the top of a report's page, for the README.
+"""Take a picture of the top of a report's page, for the README.
 
-python tests/report/picture.py PAGE PICTURE
+python tests/support/picture.py PAGE PICTURE
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ WIDTH, HEIGHT = 1280, 1740
 def main(page: str, picture: str) -> int:
     chromium = find_chromium()
     if chromium is None or not Path(page).is_file():
-        what = "chromium on the path" if chromium is None else f"page {page}: run `make demo`"
-        print(f"no {what}; {picture} stays as it is", file=sys.stderr)
+        problem = "no chromium on the path" if chromium is None else f"no {page}; run `make demo`"
+        print(f"{problem}; {picture} is unchanged", file=sys.stderr)
         return 1
     text = Path(page).read_text(encoding="utf-8")
     target = str(Path(picture).resolve())
