@@ -24,7 +24,7 @@ def test_any_number_of_partitions_gives_the_totals_of_one_process(spark, tables)
     plan = EvaluationPlan(GIVEN, max_label=2)
     sources = JoinInputs(
         f"{root}/groups", [f"{root}/groups/{n}.parquet" for n in ("one", "two")],
-        f"{root}/features", [f.path for f in find_features(f"{root}/features")],
+        f"{root}/features", find_features(f"{root}/features").paths,
     )  # fmt: skip
     want = evaluate_partition(groups, FEATURES, {}, plan)
     got = evaluate_models(spark, sources, {}, plan, 3)

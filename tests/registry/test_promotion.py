@@ -82,7 +82,7 @@ def test_what_the_published_diagnostics_warn_of_blocks_a_model_made_with_them(tm
     with warehouse.writing("diagnostics", "", "x") as draft:
         table = pa.Table.from_pylist(rows, schema=diagnostics_schema)
         Storage(draft.url).write_table(table, "part-00000.parquet")
-        draft.publish("x", counts={}, inputs={}, settings={})
+        draft.publish({})
     sent = training("a")
     sent.metrics[SAMPLE_SIZE] = 100.0
     for measured, outcome in ((True, "kept"), (False, "promoted")):

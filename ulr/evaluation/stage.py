@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial, reduce
@@ -19,11 +20,18 @@ from ulr.evaluation.metrics import EvaluationPlan, evaluate_partition
 from ulr.evaluation.totals import Totals, metrics_table, read_totals
 from ulr.features.copartition import JoinInputs, gather, receive
 from ulr.features.files import find_features
+from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.models.booster import check_order, load_scorer
 from ulr.propensity.examination import Examination
-from ulr.warehouse.stage import fingerprint, fingerprint_of
+from ulr.warehouse.stage import fingerprint, publish_if_changed
 from ulr.warehouse.storage import Storage
-from ulr.warehouse.tables import Outcome, Warehouse, partition_name
+from ulr.warehouse.tables import (
+    Manifest,
+    Outcome,
+    Warehouse,
+    WriteTransaction,
+    partition_name,
+)
 
 NO_HOLDOUT = (
     "evaluate.holdout=query with pairs.test_fraction=0: no query was left out; set pairs.test_fraction "
@@ -57,42 +65,48 @@ def build_evaluation(
     by_query = evaluate.holdout == "query"
     if by_query and test_fraction == 0:
         raise UserError(NO_HOLDOUT)
-    days = [f"dt={date}" for date in dates]
-    files = [f for day in days for f in warehouse.files("groups", day)]
-    found = find_features(features)
-    check_order(features, found[0].path, models)
+    feature_files = find_features(features)
+    check_order(feature_files, models)
     plan = _plan(models, propensities, evaluate, sigmoid)
-    settings = evaluate.model_dump() | {
-        "test_fraction": test_fraction if by_query else 0.0,
-        "sigmoid": sigmoid,
-    }
-    inputs = {
-        "groups": {day: warehouse.current("groups", day).fingerprint for day in days},
-        "features": [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in found],
-        "models": {name: fingerprint(text) for name, text in models.items()},
-        "propensities": fingerprint(_plain(plan)),
-    }
-    identity = fingerprint_of(inputs=inputs, settings=settings)
-    where = f"stage=evaluate-{partition or next(iter(models))}"
-    published = warehouse.current("metrics", where)
-    if published and published.fingerprint == identity and not force:
-        kept = warehouse.storage.read_json("metrics", where, published.folder, TOTALS)
-        return EvaluationOutcome(published, True, read_totals(kept["totals"]))
-    part = "test" if by_query else "all"
     sources = JoinInputs(
-        warehouse.storage.url, files, features, [f.path for f in found], test_fraction, part
+        warehouse.storage.url,
+        groups_files(warehouse, dates),
+        features,
+        feature_files.paths,
+        test_fraction,
+        "test" if by_query else "all",
     )
-    totals = evaluate_models(start_spark(), sources, models, plan, evaluate.partitions)
-    if not totals.sums:
-        raise UserError(f"no group of {days[0]} to {days[-1]} is held out; nothing to judge by")
-    with warehouse.writing("metrics", where, identity) as draft:
+
+    def write(metrics: WriteTransaction) -> Totals:
+        totals = evaluate_models(start_spark(), sources, models, plan, evaluate.partitions)
+        if not totals.sums:
+            raise UserError(
+                f"no group of dt={dates[0]} to dt={dates[-1]} is held out; nothing to judge by"
+            )
         table = metrics_table(totals)
-        folder = Storage(draft.url)
-        folder.write_table(table, "part-00000.parquet")
-        folder.write_json({"totals": totals.to_json()}, TOTALS)
-        counts = {"rows": table.num_rows}
-        manifest = draft.publish(identity, counts=counts, inputs=inputs, settings=settings)
-    return EvaluationOutcome(manifest, False, totals)
+        metrics.write_table(table)
+        Storage(metrics.url).write_json({"totals": totals.to_json()}, TOTALS)
+        metrics.publish({"rows": table.num_rows})
+        return totals
+
+    outcome, totals = publish_if_changed(
+        warehouse,
+        "metrics",
+        f"stage=evaluate-{partition or next(iter(models))}",
+        inputs={
+            "groups": groups_fingerprints(warehouse, dates),
+            "features": feature_files.identity,
+            "models": {name: fingerprint(text) for name, text in models.items()},
+            "propensities": fingerprint(_plain(plan)),
+        },
+        settings=evaluate.model_dump()
+        | {"test_fraction": test_fraction if by_query else 0.0, "sigmoid": sigmoid},
+        write=write,
+        force=force,
+    )
+    if totals is None:
+        totals = _published_totals(warehouse, outcome.manifest)
+    return EvaluationOutcome(outcome.manifest, outcome.skipped, totals)
 
 
 def evaluate_models(
@@ -143,10 +157,13 @@ def _plain(plan: EvaluationPlan) -> dict[str, Any]:
 
 
 def last_totals(warehouse: Warehouse, method: str, text: str) -> Totals | None:
-    """What was published of this very model, or None."""
-    where = f"stage=evaluate-{partition_name(method)}"
-    published = warehouse.current("metrics", where)
+    """Return the published totals of this model text, or None."""
+    published = warehouse.current("metrics", f"stage=evaluate-{partition_name(method)}")
     if published is None or published.inputs["models"].get(method) != fingerprint(text):
         return None
-    kept = warehouse.storage.read_json("metrics", where, published.folder, TOTALS)
-    return read_totals(kept["totals"])
+    return _published_totals(warehouse, published)
+
+
+def _published_totals(warehouse: Warehouse, published: Manifest) -> Totals:
+    where = (published.table, published.partition, published.folder, TOTALS)
+    return read_totals(json.loads(warehouse.storage.read_text(*where))["totals"])

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ulr.engine.columns import lists
 from ulr.errors import UserError
-from ulr.features.files import feature_names, other_names
+from ulr.features.files import FeatureFiles, other_names
 
 
 def load_booster(model_text: str) -> lgb.Booster:
@@ -82,16 +82,16 @@ def score_rows(booster: lgb.Booster, features: pa.Array) -> np.ndarray:
     return booster.predict(values, num_threads=1)
 
 
-def check_order(url: str, path: str, models: Mapping[str, str]) -> None:
+def check_order(features: FeatureFiles, models: Mapping[str, str]) -> None:
     """Refuse models (text by name) that were trained on these features in another order.
 
     Only names can tell: a table without them, or a model trained on one, is checked for its
     number of features alone.
     """
-    given = feature_names(url, path)
+    names = features.names()
     for name, text in models.items():
-        if difference := other_names(model_names(load_booster(text)), given):
+        if difference := other_names(model_names(load_booster(text)), names):
             raise UserError(
-                f"{path}: {difference} in model {name}; give the features in the order it was "
-                "trained on, or train on these"
+                f"{features.paths[0]}: {difference} in model {name}; give the features in the "
+                "order it was trained on, or train on these"
             )

@@ -5,7 +5,6 @@ One shuffle brings a query's rows together; scores are made and sorted there, ba
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -18,9 +17,9 @@ from ulr.features.files import find_features
 from ulr.features.join import feature_matrix
 from ulr.models.booster import check_order, load_scorer
 from ulr.warehouse.schema import scores_schema
-from ulr.warehouse.stage import fingerprint, fingerprint_of
+from ulr.warehouse.stage import fingerprint, publish_if_changed
 from ulr.warehouse.storage import Storage
-from ulr.warehouse.tables import Outcome, Warehouse
+from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -35,24 +34,26 @@ def build_scores(
     partitions: int,
     force: bool = False,
 ) -> Outcome:
-    """Publish `scores` of the features by the model's text; `name` is how it was asked for."""
-    found = find_features(features)
-    check_order(features, found[0].path, {name: model})
-    listed = [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in found]
-    inputs = {"features": listed, "model": fingerprint(model)}
-    identity = fingerprint_of(inputs=inputs, settings={"partitions": partitions})
-    published = warehouse.current("scores")
-    if published and published.fingerprint == identity and not force:
-        return Outcome(published, skipped=True)
-    with warehouse.writing("scores", "", identity) as draft:
-        sources = JoinInputs("", [], features, [f.path for f in found])
-        write = partial(_write_part, url=draft.url, model=model, name=name)
-        rows = gather(start_spark(), sources, partitions).mapInArrow(write, COUNTED).collect()
-        counts = Counter(rows=0, queries=0)
-        for row in rows:
-            counts.update(rows=row.rows, queries=row.queries)
-        record = {"counts": dict(counts), "inputs": inputs, "settings": {"model": name}}
-        return Outcome(draft.publish(identity, **record), skipped=False)
+    """Publish `scores` of the features under the model text; `name` is recorded with them."""
+    feature_files = find_features(features)
+    check_order(feature_files, {name: model})
+    sources = JoinInputs("", [], features, feature_files.paths)
+
+    def write(scores: WriteTransaction) -> None:
+        part = partial(_write_part, url=scores.url, model=model, name=name)
+        rows = gather(start_spark(), sources, partitions).mapInArrow(part, COUNTED).collect()
+        scores.publish({"rows": sum(r.rows for r in rows), "queries": sum(r.queries for r in rows)})
+
+    outcome, _ = publish_if_changed(
+        warehouse,
+        "scores",
+        inputs={"features": feature_files.identity, "model": fingerprint(model)},
+        settings={"model": name, "partitions": partitions},
+        not_in_fingerprint=["model"],
+        write=write,
+        force=force,
+    )
+    return outcome
 
 
 COUNTED = "rows long, queries long"
