@@ -8,7 +8,7 @@ BENCHES ?= groups propensities kernels training quality distributed nightly
 BENCH_READY := $(VENV)/.bench-ready
 
 # Two processes, each runs whole test files: one JVM and one warm set of kernels per process.
-PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 PURE := -m "not spark and not cluster"
 
 .PHONY: demo test test-pure coverage bench dist pictures transcript lint format clean java
