@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ from tests.support.cluster import (
     submit,
 )
 from tests.support.shipping import ARCHIVE, documented_submit, make_dist
+from tests.support.table_hashes import table_hashes
 from tests.support.waiting import LIMIT_S
 from ulr.cli.main import main
 
@@ -79,16 +79,6 @@ def model_files(folder: Path) -> tuple[bytes, dict]:
     return text.read_bytes(), json.loads((text.parent / "record.json").read_text())
 
 
-def tables(folder: Path) -> dict[str, str]:
-    """Return the hash of every Parquet file, by table and file name."""
-    return {
-        str(file.relative_to(folder).parent.parent / file.name): hashlib.sha256(
-            file.read_bytes()
-        ).hexdigest()
-        for file in sorted(folder.rglob("*.parquet"))
-    }
-
-
 def test_jobs_on_a_cluster_and_commands_on_one_machine_write_the_same_bytes(
     cluster, workers, tmp_path, monkeypatch, spark
 ):
@@ -104,8 +94,9 @@ def test_jobs_on_a_cluster_and_commands_on_one_machine_write_the_same_bytes(
     assert "4,000 pages" in done.stdout
     used = {path.parents[2].name for path in workers.glob("work*/app-*/*/stderr")}
     assert used == {f"work{n}" for n in range(WORKERS)}
-    assert tables(remote / "data") == tables(local / "data")
-    assert tables(local / "data")
+    hashes = table_hashes(local / "data")
+    assert hashes
+    assert table_hashes(remote / "data") == hashes
 
 
 def test_two_workers_train_the_model_of_one_machine(cluster, local_model, tmp_path):

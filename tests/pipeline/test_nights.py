@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.jobs.test_jobs import tables
 from tests.support.registry_server import comparison
+from tests.support.table_hashes import table_hashes
 from ulr.cli.main import main
 from ulr.registry import Registry
 from ulr.warehouse.lock import hold
@@ -47,11 +47,11 @@ def test_a_night_promotes_and_the_same_night_again_does_nothing(place):
     assert summary(root)["outcome"] == "promoted"
     (model,) = (root / "warehouse" / "models").rglob("model.txt")
     assert "\nfeature_names=f1 f2 f3 f4 f5 f6 f7 f8\n" in model.read_text()
-    before = tables(root / "warehouse")
+    before = table_hashes(root / "warehouse")
     assert main(["nightly", *FIRST, *flags]) == 0
     assert statuses(root) == ["skipped"] * 6
     assert summary(root)["outcome"] == "champion"
-    assert tables(root / "warehouse") == before
+    assert table_hashes(root / "warehouse") == before
 
 
 def test_nights_one_after_the_other_end_in_a_line_for_each_with_the_baseline(place, capsys):
@@ -150,7 +150,7 @@ def test_a_rerun_reads_no_log_leaves_the_warehouse_alone_and_does_only_what_is_m
 ):
     root, flags = place
     assert main(["nightly", *FIRST, *flags]) == 0
-    before = tables(root / "warehouse")
+    before = table_hashes(root / "warehouse")
     command = ["rerun", "--from", "2026-01-01", "--to", "2026-01-01", *flags,
                "--set", "log.path=nowhere", "--name", "other"]  # fmt: skip
     assert main([*command, "--methods", "naive"]) == 0
@@ -163,7 +163,7 @@ def test_a_rerun_reads_no_log_leaves_the_warehouse_alone_and_does_only_what_is_m
     assert "lead of joint" in out
     naive = next(line for line in out.splitlines() if line.startswith("naive "))
     assert len(naive.split("(")) > 3
-    after = tables(root / "warehouse")
+    after = table_hashes(root / "warehouse")
     assert {name: after[name] for name in before} == before
     page = (root / "warehouse" / "reports" / "rerun-other.html").read_text()
     assert "The best of 2 methods is" in page
