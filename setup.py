@@ -54,7 +54,17 @@ setup(
     ],
     extras_require={
         # moto: an S3 server for tests
-        "dev": ["hypothesis>=6", "moto[s3]>=5", "pytest>=8", "pytest-xdist>=3", "ruff>=0.9"],
+        "dev": [
+            "hypothesis>=6",
+            "import-linter>=2",
+            "moto[s3]>=5",
+            "mypy>=1.15",
+            "pytest>=8",
+            "pytest-cov>=6",
+            "pytest-xdist>=3",
+            "ruff>=0.9",
+            "types-PyYAML",
+        ],
         "bench": ["duckdb>=1", "xgboost>=3"],
         "server": ["psycopg2-binary>=2.9"],  # an MLflow server on PostgreSQL
     },

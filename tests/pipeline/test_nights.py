@@ -5,8 +5,8 @@ from html import unescape
 
 import pytest
 
-from tests.jobs.test_jobs import tables
 from tests.support.registry_server import comparison
+from tests.support.table_hashes import table_hashes
 from ulr.cli.main import main
 from ulr.registry import Registry
 from ulr.warehouse.lock import hold
@@ -48,11 +48,11 @@ def test_a_night_promotes_and_a_repeated_night_is_skipped(place):
     assert summary(root)["outcome"] == "promoted"
     (model,) = (root / "warehouse" / "models").rglob("model.txt")
     assert "\nfeature_names=f1 f2 f3 f4 f5 f6 f7 f8\n" in model.read_text()
-    before = tables(root / "warehouse")
+    before = table_hashes(root / "warehouse")
     assert main(["nightly", *FIRST, *flags]) == 0
     assert statuses(root) == ["skipped"] * 6
     assert summary(root)["outcome"] == "champion"
-    assert tables(root / "warehouse") == before
+    assert table_hashes(root / "warehouse") == before
 
 
 def test_several_nights_end_in_a_table_with_the_baseline(place, capsys):
@@ -149,7 +149,7 @@ def test_holding_out_a_date_needs_an_earlier_one(place, capsys):
 def test_a_rerun_reads_no_log_changes_no_table_and_builds_only_what_is_missing(place, capsys):
     root, flags = place
     assert main(["nightly", *FIRST, *flags]) == 0
-    before = tables(root / "warehouse")
+    before = table_hashes(root / "warehouse")
     command = ["rerun", "--from", "2026-01-01", "--to", "2026-01-01", *flags,
                "--set", "log.path=nowhere", "--name", "other"]  # fmt: skip
     assert main([*command, "--methods", "naive"]) == 0
@@ -162,7 +162,7 @@ def test_a_rerun_reads_no_log_changes_no_table_and_builds_only_what_is_missing(p
     assert "lead of joint" in out
     naive = next(line for line in out.splitlines() if line.startswith("naive "))
     assert len(naive.split("(")) > 3
-    after = tables(root / "warehouse")
+    after = table_hashes(root / "warehouse")
     assert {name: after[name] for name in before} == before
     page = (root / "warehouse" / "reports" / "rerun-other.html").read_text()
     assert "The best of 2 methods is" in page

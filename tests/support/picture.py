@@ -1,14 +1,12 @@
 """Take a picture of the top of a report's page, for the README.
 
-python tests/support/picture.py PAGE PICTURE
+python -m tests.support.picture PAGE PICTURE
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.browser import find_chromium, take_picture
 
@@ -18,8 +16,8 @@ WIDTH, HEIGHT = 1280, 1740
 def main(page: str, picture: str) -> int:
     chromium = find_chromium()
     if chromium is None or not Path(page).is_file():
-        problem = "no chromium on the path" if chromium is None else f"no {page}; run `make demo`"
-        print(f"{problem}; {picture} is unchanged", file=sys.stderr)
+        what = "chromium on the path" if chromium is None else f"page {page}: run `make demo`"
+        print(f"no {what}; {picture} stays as it is", file=sys.stderr)
         return 1
     text = Path(page).read_text(encoding="utf-8")
     target = str(Path(picture).resolve())
