@@ -16,8 +16,8 @@ from ulr.evaluation.shown import ShownDocuments, see
 from ulr.evaluation.totals import Column, Totals, minus, total
 from ulr.features.matrix import feature_matrix
 from ulr.groups.histograms import cut_lists
+from ulr.kernels.layout import WeightedPairs
 from ulr.pairs.table import make_pair_config
-from ulr.pairs.weighting import WeightedPairs
 from ulr.propensity.examination import Examination
 
 LOGGING = "logging"  # the ranking that was shown

@@ -65,7 +65,7 @@ def shown_groups(groups: pa.Table) -> ShownGroups:
         query=query,
         segment=whole(summed["segment"]),
         docs=docs,
-        histograms=Histograms(group_docs, *patterns),
+        histograms=Histograms(group_docs, patterns),
     )
 
 

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ulr.clicklog.contract import CheckedPages
-from ulr.engine.columns import bitmap, hashes, list_column, lists, offsets_and_values, valid
+from ulr.engine.columns import bitmap, hashes, list_column, lists, patterns_of, valid
 from ulr.kernels.hashing import SEED, hash_lists, hash_words
+from ulr.kernels.layout import Patterns
 from ulr.kernels.merge import group_keys, merge_patterns
 from ulr.kernels.patterns import cut_patterns, pack_clicks
 from ulr.warehouse.schema import groups_schema
@@ -27,8 +28,6 @@ transit_schema = pa.schema([*groups_schema, pa.field("context", pa.uint64(), nul
 
 _KEYS = ["query_id", "segment", "bucket", "swapped"]
 _ORDER = [(name, "ascending") for name in (*_KEYS, "ranking")]
-
-Patterns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def fold_pages(pages: CheckedPages, rows: np.ndarray, max_position: int) -> pa.Table:
@@ -43,9 +42,10 @@ def fold_pages(pages: CheckedPages, rows: np.ndarray, max_position: int) -> pa.T
     ranking = hash_lists(documents.starts[rows], lengths, pages.document_hashes)
     context = _context(pages.batch, rows)
     group, first = group_keys(context, ranking)
-    ones = np.ones(rows.size, np.int64)
-    offsets = np.arange(rows.size + 1)
-    merged = merge_patterns(group, first.size, word_offsets, words, offsets, ones)
+    pages_each = Patterns(
+        word_offsets, words, np.arange(rows.size + 1), np.ones(rows.size, np.int64)
+    )
+    merged = merge_patterns(group, first.size, pages_each)
     kept = pages.batch.take(pa.array(rows[first]))
     doc_ids = kept["doc_ids"]
     if documents.lengths.max(initial=0) > max_position:
@@ -68,7 +68,7 @@ def merge(tables: Sequence[pa.Table], partitions: int = 1) -> pa.Table:
     if partitions > 1:
         order = np.argsort(partition_of(table, partitions)[first], kind="stable")
         group, first = np.argsort(order)[group], first[order]
-    merged = merge_patterns(group, first.size, *pattern_arrays(table))
+    merged = merge_patterns(group, first.size, patterns_of(table))
     kept = table.select([*_KEYS, "doc_ids"]).take(pa.array(first))
     keys = [kept[name] for name in _KEYS]
     return _table(keys, ranking[first], kept["doc_ids"], merged, context[first])
@@ -87,7 +87,7 @@ def cut_lists(table: pa.Table, depth: int) -> pa.Table:
     sizes = lists(table["doc_ids"]).lengths
     if sizes.max(initial=0) <= depth:
         return table
-    word_offsets, words, count_offsets, _ = pattern_arrays(table)
+    word_offsets, words, count_offsets, _ = patterns_of(table)
     offsets, words = cut_patterns(sizes, depth, word_offsets, words, count_offsets)
     columns = {
         "doc_ids": pc.list_slice(table["doc_ids"], 0, depth),
@@ -102,14 +102,6 @@ def cut_lists(table: pa.Table, depth: int) -> pa.Table:
 def partition_of(table: pa.Table | pa.RecordBatch, partitions: int) -> np.ndarray:
     """Return the partition (int64) of each row, a function of its query alone."""
     return (hashes(table["query_id"]) % np.uint64(partitions)).astype(np.int64)
-
-
-def pattern_arrays(table: pa.Table) -> Patterns:
-    """Return word offsets, words, count offsets and counts of the groups, int64."""
-    (word_offsets, words), (count_offsets, counts) = (
-        offsets_and_values(table[name]) for name in ("patterns", "counts")
-    )
-    return word_offsets, words.to_numpy(), count_offsets, counts.to_numpy()
 
 
 def _context(batch: pa.RecordBatch, rows: np.ndarray) -> np.ndarray:
@@ -139,13 +131,12 @@ def _table(
     merged: Patterns,
     context: np.ndarray,
 ) -> pa.Table:
-    word_offsets, words, count_offsets, counts = merged
     columns = [
         *keys,
         pa.array(ranking.view(np.int64)),
         doc_ids,
-        list_column(np.diff(word_offsets), words),
-        list_column(np.diff(count_offsets), counts),
+        list_column(np.diff(merged.word_offsets), merged.words),
+        list_column(np.diff(merged.count_offsets), merged.counts),
         pa.array(context),
     ]
     return pa.table(columns, schema=transit_schema)

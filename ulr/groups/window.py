@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.dates import parse_dates
-from ulr.engine.columns import hash_column
+from ulr.engine.columns import hash_column, patterns_of
 from ulr.errors import UserError
-from ulr.groups.histograms import Patterns, pattern_arrays
+from ulr.kernels.layout import Patterns
 from ulr.kernels.merge import group_keys, merge_patterns
 from ulr.warehouse.tables import Warehouse
 
@@ -49,5 +49,5 @@ def sum_window(groups: pa.Table) -> tuple[pa.Table, Patterns]:
     groups = groups.sort_by(order).combine_chunks()
     context = hash_column(groups["segment"], hash_column(groups["query_id"]))
     group, first = group_keys(context, groups["ranking"].to_numpy().view(np.uint64))
-    merged = merge_patterns(group, first.size, *pattern_arrays(groups))
+    merged = merge_patterns(group, first.size, patterns_of(groups))
     return groups.take(pa.array(first)), merged
