@@ -17,7 +17,7 @@ from pyspark import cloudpickle
 
 from tests.support.clicked_pairs import as_table, clicked_data
 from tests.support.train_alone import train_alone
-from tests.support.waiting import wait_for
+from tests.support.waiting import wait_until
 from ulr.errors import UserError
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.driver import DistributedOptions, train_on_spark
@@ -68,7 +68,7 @@ def test_workers_on_spark_train_the_model_of_one_process(spark, source, alone, w
     assert result.ranker.model_text() == alone.model_text()
     assert result.ranker.history == alone.history
     assert result.ranker.biases.t_minus.tobytes() == alone.biases.t_minus.tobytes()
-    wait_for(lambda: len(events) == 12)
+    wait_until(lambda: len(events) == 12)
     assert [event["iteration"] for event in events] == list(range(1, 13))
     assert [event["value"] for event in events] == alone.history
     assert [report.rank for report in result.reports] == list(range(workers))
@@ -121,7 +121,7 @@ def test_a_run_that_loses_workers_ends_with_the_same_model(
     assert resumed <= {(last - 1) // 4 * 4, last // 4 * 4}
     for pid, (*_, kind) in zip(pids.read_text().split(), faults, strict=True):
         if kind == "stop":  # no worker is left behind
-            wait_for(partial(has_ended, int(pid)))
+            wait_until(partial(has_ended, int(pid)))
 
 
 def has_ended(pid: int) -> bool:

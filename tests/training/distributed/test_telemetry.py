@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import socket
 
-from tests.support.waiting import wait_for
+from tests.support.waiting import wait_until
 from ulr.training.distributed.telemetry import EventSender, listen_for_events
 
 
@@ -12,7 +12,7 @@ def test_the_driver_receives_every_event_of_a_worker_with_the_right_token():
         sender = EventSender(("127.0.0.1", port), "token")
         for number in range(3):
             sender.send({"iteration": number})
-        wait_for(lambda: len(events) == 3)
+        wait_until(lambda: len(events) == 3)
         sender.close()
     assert [event["iteration"] for event in events] == [0, 1, 2]
 
@@ -27,7 +27,7 @@ def test_events_of_strangers_are_ignored():
         EventSender(("127.0.0.1", port), "wrong").send({"iteration": 98})
         sender = EventSender(("127.0.0.1", port), "token")
         sender.send({"iteration": 1})
-        wait_for(lambda: events)
+        wait_until(lambda: events)
         sender.close()
     assert events == [{"iteration": 1}]
 
