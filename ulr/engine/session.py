@@ -12,13 +12,16 @@ from types import FrameType
 from typing import NoReturn
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from ulr.engine.quiet import SUBMITTED, noise_to_log
 
+SPARK_FAILED = (PySparkException, Py4JJavaError)
 JVM_ENDS_S = 10.0  # how long the JVM may take to end by itself
 
 

@@ -3,9 +3,6 @@ from __future__ import annotations
 import socket
 import time
 
-import pytest
-
-from ulr.engine.failures import refusal_in, summarize
 from ulr.training.checkpoint import Checkpoints, TrainState
 from ulr.training.distributed.telemetry import Reporter, listening
 
@@ -60,23 +57,3 @@ def test_a_checkpoint_of_other_inputs_is_not_taken_up(tmp_path):
     assert other.load(None) == TrainState()
     other.sweep(keep_own=True)
     assert mine.load(None) == TrainState()
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("An exception\nTraceback:\n  File x\nulr.training.mesh.PeerLost: worker 1 has gone\n\n",
-         "PeerLost: worker 1 has gone"),
-        ("Job aborted.\nValueError: bad\n\tat java.lang.Thread.run\n", "ValueError: bad"),
-        ("nothing known", "nothing known"),
-    ],
-)  # fmt: skip
-def test_a_failure_is_told_in_one_line(text, reason):
-    assert summarize(text) == reason
-    assert refusal_in(text) is None
-
-
-@pytest.mark.parametrize("by", ["ulr.errors.", "PeerLost: worker 1 stopped: "])
-def test_a_refusal_in_a_task_keeps_its_words(by):
-    text = f"Traceback:\n{by}UserError: rows differ; make them equal\nSQLSTATE: 38000"
-    assert refusal_in(text) == "rows differ; make them equal"

@@ -18,11 +18,11 @@ from pyspark.sql import SparkSession
 
 from ulr.engine.failures import (
     CANCELLED,
-    SPARK_FAILED,
     reraise_user_errors,
     summarize,
     was_cancelled,
 )
+from ulr.engine.session import SPARK_FAILED
 from ulr.errors import UserError
 from ulr.training.bins import make_reference
 from ulr.training.checkpoint import Checkpoints
