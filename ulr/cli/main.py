@@ -20,7 +20,7 @@ from typing import NoReturn
 from ulr.cli.terminal import on_screen, print_document, print_error
 from ulr.config.load import load_settings
 from ulr.engine.failures import summarize
-from ulr.engine.quiet import noise_to_log
+from ulr.engine.quiet import output_to_log
 from ulr.errors import UserError
 from ulr.redact import redact_text
 from ulr.version import __version__
@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(stage: str, rest: list[str]) -> int:
-    with noise_to_log(stage):
+    with output_to_log(stage):
         module = import_module("ulr.cli.commands." + stage.replace("-", "_"))
     args = _command_parser(stage, module).parse_args(rest)
     with on_screen(stage, quiet=args.quiet, json=args.json) as log:
