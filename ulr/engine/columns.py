@@ -82,6 +82,13 @@ def patterns_of(table: pa.Table | pa.RecordBatch) -> Patterns:
     return Patterns(*arrays)
 
 
+def offsets_and_values(column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, pa.Array]:
+    """Return a list column's offsets (int64, rows + 1, from 0) and the values of all rows."""
+    array = whole(column)
+    offsets = np.asarray(array.offsets, np.int64)
+    return offsets - offsets[0], array.flatten()
+
+
 def list_column(lengths: np.ndarray, values: np.ndarray | pa.Array) -> pa.ListArray:
     """A list column from the rows' lengths and all their elements in order."""
     offsets = np.zeros(lengths.size + 1, np.int32)

@@ -14,7 +14,7 @@ from ulr.evaluation.golden import Judged, golden_columns, judge
 from ulr.evaluation.pairwise import pair_loss_column, weigh_shown
 from ulr.evaluation.shown import ShownDocuments, see
 from ulr.evaluation.totals import Column, Totals, minus, total
-from ulr.features.join import feature_matrix
+from ulr.features.matrix import feature_matrix
 from ulr.groups.histograms import cut_lists
 from ulr.kernels.layout import WeightedPairs
 from ulr.pairs.table import make_pair_config

@@ -163,3 +163,32 @@ def pack_clicks(
             if bits[bit >> 3] >> (bit & 7) & 1:
                 words[at + k // WORD] |= np.int64(1) << np.int64(k % WORD)
     return word_offsets, words
+
+
+@njit(cache=True, nogil=True)
+def cut_patterns(
+    sizes: np.ndarray,
+    depth: int,
+    word_offsets: np.ndarray,
+    words: np.ndarray,
+    count_offsets: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the offsets and words of all patterns, cut to the first `depth` positions.
+
+    sizes: int64, positions of each group. Patterns that become equal are kept apart.
+    """
+    kept = np.minimum(sizes, depth)
+    widths, old_widths = (kept + WORD - 1) // WORD, (sizes + WORD - 1) // WORD
+    offsets = np.zeros(sizes.size + 1, np.int64)
+    offsets[1:] = np.cumsum(widths * np.diff(count_offsets))
+    cut = np.empty(offsets[-1], np.int64)
+    to = 0
+    for g in range(sizes.size):
+        tail = kept[g] % WORD  # positions in the last word, 0: all of them
+        for p in range(count_offsets[g + 1] - count_offsets[g]):
+            start = word_offsets[g] + p * old_widths[g]
+            cut[to : to + widths[g]] = words[start : start + widths[g]]
+            to += widths[g]
+            if tail:
+                cut[to - 1] &= (np.int64(1) << tail) - np.int64(1)
+    return offsets, cut

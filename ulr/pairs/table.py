@@ -16,10 +16,9 @@ from ulr.features.join import (
     Rows,
     ShownGroups,
     feature_rows,
-    feature_width,
     shown_groups,
-    take_features,
 )
+from ulr.features.matrix import feature_width, take_features
 from ulr.groups.histograms import cut_lists
 from ulr.kernels.layout import PairLists, WeightedPairs, take_queries
 from ulr.pairs.groupings import by_query, by_ranking, drop_documents
