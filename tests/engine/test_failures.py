@@ -72,7 +72,7 @@ def test_invalid_data_in_a_training_task_has_exit_code_3_and_is_not_retried(spar
     options = DistributedOptions(num_workers=2, worker_timeout=5.0, max_retries=1)
     source = PairFiles(str(tmp_path), [file])
     with pytest.raises(InvalidData, match=r"^17 rows of sand$") as error:
-        train_on_spark(spark, source, plan, options, on_round=refuse)
+        train_on_spark(spark, source, plan, options, on_iteration=refuse)
     assert error.value.exit_code == 3
 
 

@@ -15,7 +15,7 @@ from ulr.features.files import (
     with_names,
 )
 from ulr.models.booster import check_order, load_booster, model_names, other_features
-from ulr.training.bins import make_reference
+from ulr.training.bins import make_bins
 from ulr.warehouse.schema import features_schema
 
 NAMES = ["price", "stock", "age"]
@@ -100,4 +100,4 @@ def test_two_models_are_told_apart_by_number_and_by_name():
 
 def test_as_many_names_as_features():
     with pytest.raises(UserError, match="names 2 features and its rows have 3"):
-        make_reference(X, {}, ["a", "b"])
+        make_bins(X, {}, ["a", "b"])

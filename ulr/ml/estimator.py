@@ -36,7 +36,7 @@ from ulr.models.booster import load_booster, scorer
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.driver import DistributedOptions, train_on_spark
 from ulr.training.distributed.shuffle import PairFiles
-from ulr.training.plan import LEARNED, TrainPlan
+from ulr.training.plan import UNBIASED_LAMBDAMART, TrainPlan
 from ulr.warehouse.schema import pairs_schema
 from ulr.warehouse.storage import Storage
 
@@ -72,7 +72,7 @@ class UnbiasedLambdaMART(
         learned = self.isSet(self.positionCol)
         stops = self.isSet(self.validationIndicatorCol)
         return TrainPlan(
-            method=LEARNED if learned else "naive",
+            method=UNBIASED_LAMBDAMART if learned else "naive",
             num_iterations=read(self.num_iterations),
             lightgbm=read(self.lightgbm),
             objective=read(self.objective),

@@ -204,7 +204,7 @@ class Registry:
                 experiment_id=where, run_name=training.name, tags=dict(tags), nested=nested
             ) as run,
         ):
-            write_record(self.client, run.info.run_id, training, Path(folder))
+            write_record(self.client, run.info.run_id, training)
             return write_model(training, Path(folder))
 
     @contextlib.contextmanager

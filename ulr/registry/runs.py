@@ -16,7 +16,7 @@ from mlflow.types.schema import Schema, TensorSpec
 
 from ulr.models.booster import lightgbm_version, load_booster
 from ulr.registry.submission import Submission
-from ulr.report.figures import curve_figure
+from ulr.report.charts.propensities import propensities_svg
 
 LIVE = "ulr.live"  # tag of a run that only shows a training while it lasts
 _PARAM_LENGTH = 500
@@ -27,8 +27,8 @@ def history_name(metric: str) -> str:
     return f"validation_{metric}"
 
 
-def write_record(client: MlflowClient, run_id: str, training: Submission, folder: Path) -> None:
-    """Settings, metrics, files and the propensity curve; folder: for the figure on its way."""
+def write_record(client: MlflowClient, run_id: str, training: Submission) -> None:
+    """Log settings, metrics, files and the propensity curve."""
     now = int(time.time() * 1000)
     params = [Param(k, v[:_PARAM_LENGTH]) for k, v in sorted(training.params.items())]
     metrics = [Metric(n, v, now, 0) for n, v in training.metrics.items() if math.isfinite(v)]
@@ -40,8 +40,7 @@ def write_record(client: MlflowClient, run_id: str, training: Submission, folder
         client.log_text(run_id, content, name)
     curve = json.loads(training.files.get("propensities.json", "[]"))
     if curve:
-        curve_figure(curve, f"{folder}/propensities.png")
-        client.log_artifact(run_id, f"{folder}/propensities.png")
+        client.log_text(run_id, propensities_svg(curve), "propensities.svg")
 
 
 def write_model(training: Submission, folder: Path) -> str:
