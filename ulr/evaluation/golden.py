@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ulr.engine.columns import hash_column
+from ulr.engine.columns import hashes
 from ulr.errors import UserError
 from ulr.evaluation.shown import ShownDocuments
 from ulr.evaluation.totals import Column
@@ -37,7 +37,7 @@ class Judged:
 
 def judge(seen: ShownDocuments, features: pa.Table, max_label: int) -> Judged:
     """The first row of every (query, document) that has a label, by query."""
-    query_hash, doc_hash = (hash_column(features[n]) for n in ("query_id", "doc_id"))
+    query_hash, doc_hash = (hashes(features[n]) for n in ("query_id", "doc_id"))
     first = group_keys(query_hash, doc_hash)[1]
     order = np.argsort(seen.shown.query_hash)
     ranked = seen.shown.query_hash[order]

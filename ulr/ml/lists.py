@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ulr.engine.columns import list_column, lists, whole
+from ulr.engine.columns import list_array, lists, whole
 from ulr.errors import UserError
 from ulr.warehouse.schema import pairs_schema
 
@@ -89,17 +89,17 @@ def build_lists(table: pa.Table) -> pa.Table:
     one = np.ones(sizes.size, np.int64)
     columns = {
         "query_id": names,
-        "doc_ids": list_column(sizes, pa.array(place + 1).cast(pa.string())),
-        "labels": list_column(sizes, pa.array(np.rint(label).astype(np.int32))),
+        "doc_ids": list_array(sizes, pa.array(place + 1).cast(pa.string())),
+        "labels": list_array(sizes, pa.array(np.rint(label).astype(np.int32))),
         "features": _features(table, starts, sizes),
-        "group_sizes": list_column(one, pa.array(sizes.astype(np.int32))),
-        "doc_rows": list_column(sizes, pa.array(place.astype(np.int32))),
-        "positions": list_column(sizes, table["position"].combine_chunks()),
-        "pair_counts": list_column(one, pa.array(counts.astype(np.int32))),
-        "pair_i": list_column(counts, pa.array(i[kept].astype(np.int32))),
-        "pair_j": list_column(counts, pa.array(j[kept].astype(np.int32))),
-        "u_ij": list_column(counts, pa.array(u_ij[kept].astype(np.float32))),
-        "u_ji": list_column(counts, pa.array(u_ji[kept].astype(np.float32))),
+        "group_sizes": list_array(one, pa.array(sizes.astype(np.int32))),
+        "doc_rows": list_array(sizes, pa.array(place.astype(np.int32))),
+        "positions": list_array(sizes, table["position"].combine_chunks()),
+        "pair_counts": list_array(one, pa.array(counts.astype(np.int32))),
+        "pair_i": list_array(counts, pa.array(i[kept].astype(np.int32))),
+        "pair_j": list_array(counts, pa.array(j[kept].astype(np.int32))),
+        "u_ij": list_array(counts, pa.array(u_ij[kept].astype(np.float32))),
+        "u_ji": list_array(counts, pa.array(u_ji[kept].astype(np.float32))),
     }
     made = pa.table([columns[f.name] for f in pairs_schema], schema=pairs_schema)
     return made.filter(pa.array(counts > 0))
@@ -123,4 +123,4 @@ def _features(table: pa.Table, starts: np.ndarray, sizes: np.ndarray) -> pa.List
             "feature rows have different lengths; features must have one length for all"
         )
     values = whole(table["features"]).flatten()
-    return list_column(sizes * column.lengths[0], values)
+    return list_array(sizes * column.lengths[0], values)

@@ -19,6 +19,7 @@ from pyspark.broadcast import Broadcast
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Simulate
+from ulr.engine.failures import reraise_user_errors
 from ulr.errors import UserError
 from ulr.features.files import with_names
 from ulr.features.letor import read_letor
@@ -59,6 +60,7 @@ def already_written(settings: Simulate) -> dict[str, int] | None:
     return record["wrote"] if record and record["settings"] == _matters(settings) else None
 
 
+@reraise_user_errors()
 def simulate_log(spark: SparkSession, settings: Simulate) -> dict[str, int]:
     """Write features/, truth/ and log/dt=DATE/ under `settings.path`; return what was written.
 
