@@ -1,4 +1,4 @@
-"""What was shown and clicked, as flat arrays: the ground that every metric stands on."""
+"""Displayed documents with their positions and clicks, as flat arrays that every metric reads."""
 
 from __future__ import annotations
 
@@ -7,77 +7,77 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ulr.features.join import Rows, ShownGroups, feature_rows, shown_groups
+from ulr.features.join import ShownGroups, feature_rows, shown_groups
 from ulr.kernels.patterns import count_positions
 
 
 @dataclass(frozen=True)
 class ShownDocuments:
-    """Groups with their documents one after the other.
+    """The documents of many displayed lists (groups), list after list; all arrays are int64.
 
-    group, query, position (from 1), clicks: int64 per shown document. sessions: int64 per group.
+    Per document: group and query (indices), position (from 1), clicks, feature_row (row of the
+    features table, -1 without features). Per group: sessions.
     """
 
-    shown: ShownGroups
-    rows: Rows
+    groups: ShownGroups
     group: np.ndarray
     query: np.ndarray
     position: np.ndarray
     clicks: np.ndarray
+    feature_row: np.ndarray
     sessions: np.ndarray
 
     @property
     def queries(self) -> int:
-        """How many there are."""
-        return len(self.shown.query_ids)
-
-    def by_query(self, values: np.ndarray) -> np.ndarray:
-        """Sums per query of something per shown document."""
-        return np.bincount(self.query, values, self.queries)
+        """The number of queries."""
+        return len(self.groups.query_ids)
 
     @property
     def query_sessions(self) -> np.ndarray:
-        """Sessions of every query."""
-        return np.bincount(self.shown.query, self.sessions, self.queries)
+        """Sessions per query, float64."""
+        return np.bincount(self.groups.query, self.sessions, self.queries)
 
-    def document_scores(self, by_feature_row: np.ndarray | None) -> np.ndarray:
-        """Per shown document: the model's score, lowest of all where it has no features.
+    def sum_by_query(self, values: np.ndarray) -> np.ndarray:
+        """Sum a value per document over the documents of each query, float64."""
+        return np.bincount(self.query, values, self.queries)
 
-        None stands for the ranking that was shown: a place down is one less.
+    def document_scores(self, row_scores: np.ndarray | None) -> np.ndarray:
+        """Return a score per document, float64; -inf for a document without features.
+
+        row_scores: float64 per row of the features table; None: the displayed order.
         """
-        if by_feature_row is None:
+        if row_scores is None:
             return -self.position.astype(float)
-        at = self.rows.feature_row[self.rows.row_of]
-        known = at >= 0
-        scores = np.full(at.size, -np.inf)
-        scores[known] = by_feature_row[at[known]]
+        known = self.feature_row >= 0
+        scores = np.full(known.size, -np.inf)
+        scores[known] = row_scores[self.feature_row[known]]
         return scores
 
     def ranks(self, scores: np.ndarray) -> np.ndarray:
-        """Rank from 1 of every shown document within its list; equal scores keep their order."""
+        """Rank the documents of each list by score, from 1; equal scores keep their order."""
         order = np.lexsort((self.position, -scores, self.group))
         ranks = np.empty(order.size, np.int64)
-        starts = self.shown.histograms.group_docs
+        starts = self.groups.histograms.group_docs
         ranks[order] = np.arange(order.size) - starts[self.group[order]] + 1
         return ranks
 
 
-def see(groups: pa.Table, features: pa.Table) -> ShownDocuments:
-    """The groups of whole queries, matched with their features."""
-    shown = shown_groups(groups)
-    histograms = shown.histograms
-    sizes = histograms.sizes
+def load_shown(groups: pa.Table, features: pa.Table) -> ShownDocuments:
+    """Lay out the groups of complete queries, and find the features of their documents."""
+    lists = shown_groups(groups)
+    histograms = lists.histograms
     sessions, clicks = count_positions(
-        sizes, histograms.word_offsets, histograms.words, histograms.count_offsets,
+        histograms.sizes, histograms.word_offsets, histograms.words, histograms.count_offsets,
         histograms.counts,
     )  # fmt: skip
-    group = np.repeat(np.arange(sizes.size), sizes)
+    group = np.repeat(np.arange(histograms.sizes.size), histograms.sizes)
+    rows = feature_rows(lists, features)
     return ShownDocuments(
-        shown=shown,
-        rows=feature_rows(shown, features),
+        groups=lists,
         group=group,
-        query=shown.query[group],
+        query=lists.query[group],
         position=np.arange(group.size) - histograms.group_docs[group] + 1,
         clicks=clicks,
+        feature_row=rows.feature_row[rows.row_of],
         sessions=sessions,
     )

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial, reduce
 from itertools import combinations
 from operator import add
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Evaluate
 from ulr.errors import UserError
-from ulr.evaluation.metrics import EvaluationPlan, evaluate_partition
+from ulr.evaluation.metrics import EvaluationPlan
+from ulr.evaluation.tasks import EVALUATED, evaluate_partition
 from ulr.evaluation.totals import Totals, metrics_table, read_totals
-from ulr.features.copartition import JoinInputs, gather, receive
+from ulr.features.copartition import JoinInputs, gather
 from ulr.features.files import find_features
-from ulr.models.booster import check_order, load_scorer
+from ulr.models.booster import check_order
 from ulr.propensity.examination import Examination
 from ulr.warehouse.stage import fingerprint, fingerprint_of
 from ulr.warehouse.storage import Storage
@@ -102,20 +102,10 @@ def evaluate_models(
     plan: EvaluationPlan,
     partitions: int,
 ) -> Totals:
-    """Judge where the data is; only totals come back."""
-    judge = partial(_judge_part, models=dict(models), plan=plan)
-    rows = gather(spark, sources, partitions).mapInArrow(judge, "totals string").collect()
+    """Evaluate models (name to LightGBM text) in Spark tasks; only totals are collected."""
+    evaluate = partial(evaluate_partition, models=dict(models), plan=plan)
+    rows = gather(spark, sources, partitions).mapInArrow(evaluate, EVALUATED).collect()
     return reduce(add, (read_totals(row.totals) for row in rows), Totals())
-
-
-def _judge_part(
-    batches: Iterator[pa.RecordBatch], *, models: dict[str, str], plan: EvaluationPlan
-) -> Iterator[pa.RecordBatch]:
-    number, groups, features = receive(batches)
-    if number is not None:
-        scorers = {name: load_scorer(text, name) for name, text in models.items()}
-        found = evaluate_partition(groups, features, scorers, plan)
-        yield pa.RecordBatch.from_pydict({"totals": [found.to_json()]})
 
 
 def _plan(

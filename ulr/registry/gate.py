@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ulr.evaluation.counterfactual import is_lower_better
+from ulr.evaluation.metrics import is_lower_better
 from ulr.evaluation.totals import Estimate
 
 LEVELS = {"warning": ("warning", "refused"), "refused": ("refused",), "ignore": ()}
