@@ -80,7 +80,7 @@ def test_held_out_queries_are_not_in_the_pairs(trained):
         (["--set", "evaluate.holdout=time"], "was trained on 2026-01-01"),
         (["--set", "pairs.test_fraction=0"], "no query was left out"),
         (["--set", "pairs.test_fraction=0.5"], "trained with pairs.test_fraction=0.3"),
-        (["--model", "prs"], "has no model of method prs; there is joint"),
+        (["--model", "prs"], "has no model of method prs; it has joint"),
         (["--model", "absent.txt"], "expected a method"),
     ],
 )

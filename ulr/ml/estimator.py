@@ -32,7 +32,7 @@ from ulr.engine.session import spark_schema
 from ulr.errors import UserError
 from ulr.ml.lists import build_lists, shown_schema, whole_lists
 from ulr.ml.params import ModelReader, ModelWriter, RankerParams
-from ulr.models.booster import load_booster, scorer
+from ulr.models.booster import arrow_scorer, load_booster
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.driver import DistributedOptions, train_on_spark
 from ulr.training.distributed.shuffle import PairFiles
@@ -136,7 +136,7 @@ class UnbiasedLambdaMARTModel(Model, RankerParams, MLReadable, MLWritable):
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         features = features_column(dataset, self.getFeaturesCol())
-        score = F.arrow_udf(scorer(self.model_text), "double")
+        score = F.arrow_udf(arrow_scorer(self.model_text), "double")
         return dataset.withColumn(self.getPredictionCol(), score(features))
 
     def write(self) -> ModelWriter:

@@ -14,7 +14,7 @@ from typing import Any
 from ulr.config.settings import Promote
 from ulr.errors import UserError
 from ulr.evaluation.totals import Estimate, Totals, metric_values
-from ulr.models.booster import other_features
+from ulr.models.booster import feature_difference
 from ulr.registry import CHALLENGER, CHAMPION, Registered, Registry
 from ulr.registry.gate import Verdict, decide
 from ulr.registry.outbox import queue_if_unavailable, sync
@@ -118,7 +118,7 @@ def _promoted_before(champion: Registered) -> Verdict:
 
 def incomparable(champion: str, challenger: str) -> str:
     """Why two models cannot score the same rows: then only a person can choose between them."""
-    difference = other_features(champion, challenger)
+    difference = feature_difference(champion, challenger)
     return f"it cannot be compared with the champion: {difference}" if difference else ""
 
 

@@ -69,9 +69,9 @@ def judge(
     dates = window_dates(warehouse, date, settings.propensities.window_days)
     for model in (trained_on(warehouse, name) for name in models):
         if settings.evaluate.holdout == "time":
-            model.refuse_dates(dates)
+            model.check_dates(dates)
         elif settings.evaluate.holdout == "query":
-            model.refuse_queries(settings.pairs.test_fraction)
+            model.check_queries(settings.pairs.test_fraction)
     return build_evaluation(
         partial(start_session, "evaluate", settings.spark),
         warehouse,
