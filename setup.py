@@ -1,6 +1,6 @@
-"""Installs the package, the `ulr` command and the default settings.
+"""Package metadata: the library, the `ulr` command and the default settings.
 
-Ranges here say what is compatible; requirements.lock pins what is tested.
+The ranges below are the compatible versions; requirements.lock pins the tested ones.
 """
 
 from pathlib import Path
@@ -8,6 +8,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
+HOME = "https://example.org/ulr"  # a placeholder until the repository has a public address
 VERSION = (HERE / "ulr" / "version.py").read_text().split('__version__ = "')[1].split('"')[0]
 
 setup(
@@ -16,8 +17,23 @@ setup(
     description="Unbiased learning to rank from click logs, on Spark and LightGBM",
     long_description=(HERE / "README.md").read_text(),
     long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
     python_requires=">=3.11",
-    # The settings travel inside the package: they must be found in a zip on a cluster, too.
+    url=HOME,
+    project_urls={"Documentation": f"{HOME}/docs", "Changelog": f"{HOME}/CHANGELOG.md"},
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Internet :: WWW/HTTP :: Indexing/Search",
+        "Typing :: Typed",
+    ],
+    # The settings are part of the package, so that they are found in a zip on a cluster too.
     packages=[*find_packages(include=["ulr", "ulr.*"]), "ulr.conf"],
     package_dir={"ulr.conf": "conf"},
     package_data={"ulr.conf": ["*.yaml"], "ulr.report": ["*.css", "*.js"]},
@@ -27,7 +43,7 @@ setup(
         "mlflow>=3,<4",
         "numba>=0.61",
         "numpy>=2",
-        "pandas>=2.2,<3",  # Spark's mapInArrow will not start without it, and warns from 3 on
+        "pandas>=2.2,<3",  # required by Spark's mapInArrow, which warns from version 3 on
         "pyarrow>=18",
         "pydantic>=2.9,<3",
         "pyspark>=4.1,<5",
@@ -36,7 +52,7 @@ setup(
         "scipy>=1.13",
     ],
     extras_require={
-        # moto: an S3 server to test against, the only one that installs from an index
+        # moto: an S3 server for tests
         "dev": ["hypothesis>=6", "moto[s3]>=5", "pytest>=8", "pytest-xdist>=3", "ruff>=0.9"],
         "bench": ["duckdb>=1", "xgboost>=3"],
         "server": ["psycopg2-binary>=2.9"],  # an MLflow server on PostgreSQL

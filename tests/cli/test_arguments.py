@@ -9,7 +9,7 @@ from ulr.cli.main import main
     ("command", "words"),
     [
         (["plan-swaps", "--out", "nowhere/plan.json"], "there is no folder nowhere"),
-        (["plan-swaps", "--out", "."], "that is a folder"),
+        (["plan-swaps", "--out", "."], "this is a folder"),
         (["propensities", "--figure", "theta.gif"], "ends in .png, .svg, .pdf"),
         (["propensities", "--truth", "nothing.parquet"], "--truth nothing.parquet: expected"),
     ],

@@ -1,24 +1,21 @@
-"""Every check on a condition that it must notice."""
+"""Each check on a condition that it must detect."""
 
 from __future__ import annotations
 
-import email.utils
 import http.server
 import json
 import sys
 import threading
-import time
 from functools import partial
 
 import pytest
 
 from tests.support.registry_server import free_port
 from ulr.cli.doctor import libraries, machine, places
-from ulr.cli.doctor.found import ERROR, OK, WARNING, Check, examine
+from ulr.cli.doctor.checks import ERROR, OK, WARNING, Check, run_check
 from ulr.cli.main import main
 from ulr.errors import UserError
 from ulr.registry import Registry
-from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
 
 
@@ -29,11 +26,11 @@ def program(path, prints: str):
     return path
 
 
-def test_a_java_home_without_java_is_an_error_and_so_is_an_old_one(tmp_path, monkeypatch):
+def test_java_must_exist_in_java_home_and_be_recent(tmp_path, monkeypatch):
     assert machine.java().verdict == OK
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    found = machine.java()
-    assert (found.verdict, found.mend.split("#")[0].strip()) == (ERROR, "unset JAVA_HOME")
+    result = machine.java()
+    assert (result.verdict, result.fix.split("#")[0].strip()) == (ERROR, "unset JAVA_HOME")
     program(tmp_path / "bin" / "java", 'openjdk version "1.8.0_392"')
     assert "is Java 8; Spark needs 17" in machine.java().message
     program(tmp_path / "bin" / "java", 'openjdk version "21.0.2" 2024-01-16')
@@ -44,8 +41,8 @@ def test_workers_with_another_python_are_an_error(tmp_path, monkeypatch):
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     assert machine.python().verdict == OK
     monkeypatch.setenv("PYSPARK_PYTHON", str(program(tmp_path / "python", "3.9")))
-    found = machine.python()
-    assert (found.verdict, found.mend) == (ERROR, f"export PYSPARK_PYTHON={sys.executable}")
+    result = machine.python()
+    assert (result.verdict, result.fix) == (ERROR, f"export PYSPARK_PYTHON={sys.executable}")
     monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "absent"))
     assert "no such file" in machine.python().message
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
@@ -53,7 +50,7 @@ def test_workers_with_another_python_are_an_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.25, OK), (0.75, WARNING), (1.5, ERROR)])
-def test_a_heap_should_leave_as_much_memory_beside_it(share, verdict):
+def test_memory_must_hold_the_heap_and_as_much_again(share, verdict):
     heap = f"{int(machine.free_memory() * share) // 2**20}m"
     assert machine.memory(heap).verdict == verdict
 
@@ -75,7 +72,7 @@ def test_sizes_are_read_as_spark_reads_them():
         machine.size_of("much")
 
 
-def test_a_file_system_without_room_is_an_error(tmp_path):
+def test_a_full_file_system_is_an_error(tmp_path):
     assert machine.disk(str(tmp_path / "not" / "yet")).verdict in (OK, WARNING)
     assert machine.disk("/proc/warehouse").verdict == ERROR
 
@@ -85,14 +82,14 @@ def test_the_disk_that_spark_shuffles_on_is_the_one_that_the_settings_name(tmp_p
     assert machine.disk(str(tmp_path), "/proc").verdict == ERROR
     assert f"free for Spark's scratch folder {tmp_path}/b" in (
         machine.disk(str(tmp_path), f"{tmp_path}/a,{tmp_path}/b").message)  # fmt: skip
-    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))  # Spark listens to this one first
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))  # takes precedence in Spark
     assert machine.disk(str(tmp_path), "/proc").verdict != ERROR
 
 
 def test_more_workers_than_slots_are_an_error_that_names_the_number(spark):
     assert "runs 2 tasks at once" in libraries.spark_slots({}, 2).message
-    found = libraries.spark_slots({}, 99)
-    assert (found.verdict, found.mend) == (ERROR, "ulr doctor --set train.num_workers=2")
+    result = libraries.spark_slots({}, 99)
+    assert (result.verdict, result.fix) == (ERROR, "ulr doctor --set train.num_workers=2")
 
 
 @pytest.mark.parametrize(
@@ -105,10 +102,10 @@ def test_more_workers_than_slots_are_an_error_that_names_the_number(spark):
 def test_a_library_that_cannot_be_loaded_is_an_error(check, library, user, monkeypatch):
     assert check().verdict == OK
     monkeypatch.delitem(sys.modules, user)
-    monkeypatch.setitem(sys.modules, library, None)  # Python's way to say: not to be had
-    found = examine(Check(library, check, "install it"))
-    assert (found.verdict, found.mend) == (ERROR, "install it")
-    assert library in found.message
+    monkeypatch.setitem(sys.modules, library, None)  # makes its import fail
+    result = run_check(Check(library, check, "install it"))
+    assert (result.verdict, result.fix) == (ERROR, "install it")
+    assert library in result.message
 
 
 def test_the_warehouse_is_as_it_was_after_the_check(tmp_path):
@@ -120,25 +117,23 @@ def test_the_warehouse_is_as_it_was_after_the_check(tmp_path):
 
 def test_a_warehouse_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    check = Check("warehouse", lambda: places.warehouse_publishes(f"{tmp_path}/file/x"), "mend")
-    assert examine(check).verdict == ERROR
+    check = Check("warehouse", lambda: places.warehouse_publishes(f"{tmp_path}/file/x"), "fix")
+    assert run_check(check).verdict == ERROR
 
 
 def test_a_lock_that_two_can_hold_is_noticed(tmp_path):
-    with pytest.raises(UserError, match="does not keep locks"):  # nobody holds it now
+    with pytest.raises(UserError, match="does not support locks"):  # no process holds it now
         places._second_writer_is_refused(Warehouse(str(tmp_path)), "at=1")
 
 
-def test_a_registry_where_nothing_listens_is_told_within_seconds():
+def test_an_unreachable_registry_is_an_error_with_the_command_that_starts_one():
     port = free_port()
     registry = Registry(f"http://127.0.0.1:{port}", experiment="e", name="n", retries=0)
-    started = time.monotonic()
-    found = places.registry_answers(lambda: registry)
-    assert time.monotonic() - started < 2 * places.TIMEOUT_S
-    assert (found.verdict, found.mend) == (ERROR, f"mlflow server --port {port}")
+    result = places.registry_answers(lambda: registry)
+    assert (result.verdict, result.fix) == (ERROR, f"mlflow server --port {port}")
 
 
-def test_a_password_in_an_address_opens_the_door_and_is_told_to_nobody():
+def test_a_password_in_the_address_is_used_and_never_printed():
     class Server(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             self.send_response(200)
@@ -159,30 +154,11 @@ def test_a_password_in_an_address_opens_the_door_and_is_told_to_nobody():
     with http.server.HTTPServer(("127.0.0.1", 0), Server) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         there, gone = Known(server.server_port), Known(free_port())
-        found = [examine(Check("mlflow", partial(places.registry_answers, lambda r=r: r), "mend"))
+        result = [run_check(Check("mlflow", partial(places.registry_answers, lambda r=r: r), "fix"))
                  for r in (there, gone)]  # fmt: skip
         server.shutdown()
-    assert [one.verdict for one in found] == [OK, ERROR]
-    assert all("http://***@127.0.0.1" in one.message for one in found)
-
-
-@pytest.mark.parametrize(("late", "verdict"), [(0, OK), (15, WARNING), (3600, ERROR)])
-def test_a_server_with_another_clock_is_noticed(late, verdict, tmp_path):
-    class Late(http.server.BaseHTTPRequestHandler):
-        def date_time_string(self, timestamp=None):
-            return email.utils.formatdate(time.time() - late, usegmt=True)
-
-        def log_message(self, *args):
-            pass
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Late) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        assert places.clocks_agree(str(tmp_path), url).verdict == verdict
-        server.shutdown()
-    away = places.clocks_agree(str(tmp_path), url)
-    assert (away.verdict, away.message) == (OK, "0 s from the warehouse's files")
-    assert Storage(str(tmp_path)).is_empty()
+    assert [one.verdict for one in result] == [OK, ERROR]
+    assert all("http://***@127.0.0.1" in one.message for one in result)
 
 
 def test_the_command_ends_with_1_if_a_check_found_an_error(spark, tmp_path, capsys):
@@ -190,8 +166,8 @@ def test_the_command_ends_with_1_if_a_check_found_an_error(spark, tmp_path, caps
             "--set", f"warehouse.path={tmp_path}/warehouse"]  # fmt: skip
     assert main(good) == 0
     lines = json.loads(capsys.readouterr().out)
-    assert len({line["check"] for line in lines}) == 10
+    assert len({line["check"] for line in lines}) == 9
     assert main([*good, "--set", "train.num_workers=99"]) == 1
     out, err = capsys.readouterr()
     assert [line["check"] for line in json.loads(out) if line["verdict"] == "error"] == ["spark"]
-    assert err == "ulr: 1 of 10 checks found an error: spark\n"
+    assert err == "ulr: 1 of 9 checks found an error: spark\n"

@@ -40,7 +40,7 @@ def test_every_example_in_a_help_is_understood_as_it_stands(capsys, stage):
     for named, argv in found:
         assert stage in (None, named)
         module = cli.import_module(f"ulr.cli.commands.{named.replace('-', '_')}")
-        args = cli._stage_parser(named, module).parse_args(argv)
+        args = cli._command_parser(named, module).parse_args(argv)
         load_settings(args.conf, args.set)
 
 

@@ -4,25 +4,25 @@ import contextlib
 import os
 import pty
 import threading
-import time
+from types import SimpleNamespace
 
 import pytest
 
-from ulr.cli.pace import Pace, left_of
-from ulr.cli.progress import steps, watched, watched_rounds
-from ulr.cli.terminal import say
+from ulr.cli import progress
+from ulr.cli.progress import TERMINAL
 
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+# (stage, tasks, completed) at each poll; None: no active stage.
+STAGE_INFOS = [
+    None,
+    SimpleNamespace(stageId=1, numTasks=6, numCompletedTasks=2),
+    SimpleNamespace(stageId=1, numTasks=6, numCompletedTasks=5),
+    SimpleNamespace(stageId=2, numTasks=4, numCompletedTasks=0),
+]
 
 
 @contextlib.contextmanager
 def terminal():
-    """A terminal for the block; the list gets all that it was sent."""
+    """Give the block a terminal; yield the list of bytes it receives."""
     ours, theirs = pty.openpty()
     seen: list[bytes] = []
 
@@ -42,70 +42,57 @@ def terminal():
     os.close(ours)
 
 
-def test_equal_parts_take_equally_long():
-    assert left_of(0, 8, 5.0) is None
-    assert left_of(2, 8, 5.0) == 5.0 / 2 * 6
-
-
-def test_the_time_left_is_told_once_every_kind_to_come_has_been_seen():
-    clock = Clock()
-    pace = Pace(["pairs", "train", "pairs", "train"], clock)
-    for kind, seconds in (("pairs", 10.0), ("train", 30.0)):
-        assert pace.left() is None
-        number = pace.begin(kind)
-        clock.now += seconds
-        pace.end(number)
-    assert pace.left() == 10.0 + 30.0
-    pace.begin("pairs")
-    clock.now += 4.0
-    assert pace.left() == (10.0 - 4.0) + 30.0
-
-
-def test_steps_that_run_at_once_share_the_time_left():
-    clock = Clock()
-    pace = Pace(["one"] * 4, clock)
-    first, second = pace.begin("one"), pace.begin("one")
-    clock.now += 6.0
-    pace.end(first)
-    pace.end(second)
-    pace.begin("one")
-    pace.begin("one")
-    assert pace.left() == 6.0
-
-
-def test_a_skipped_step_says_nothing_about_the_others():
-    pace = Pace(["date", "date"], Clock())
-    pace.end(pace.begin("date"), skipped=True)
-    assert (pace.done, pace.left()) == (1, None)
-
-
-def test_sparks_tasks_are_shown_with_the_time_left_of_their_stage(spark):
-    def slow(batches):
-        time.sleep(0.5)
-        yield from batches
-
-    with terminal() as seen, steps("days", ["day", "day"], "days") as step, step("day", "day 1"):
-        say("meanwhile")
-        spark.range(0, 6, 1, 6).mapInArrow(slow, "id bigint").collect()
+def test_steps_spark_tasks_and_iterations_are_drawn_on_a_terminal(spark):
+    with terminal() as seen, TERMINAL.steps("days", 2, "days") as step:
+        for day in (1, 2):
+            with step(f"day {day}"):
+                TERMINAL.line("between the bars")
+                spark.range(0, 6, 1, 6).mapInArrow(lambda batches: batches, "id bigint").collect()
+        with TERMINAL.iterations("train", 10, "pair_loss") as on_iteration:
+            for iteration in (1, 2, 3):
+                on_iteration(iteration, 0.5)
     text = b"".join(seen).decode()
-    assert "0/2 days" in text
-    assert "2/6 tasks" in text
-    assert "this Spark stage: about 0:00:0" in text
-    assert text.count("meanwhile") == 1
+    for drawn in ("0/2 days", "day 1", "day 2", "tasks", "train pair_loss 0.50000",
+                  "3/10 iterations"):  # fmt: skip
+        assert drawn in text
+    assert text.count("between the bars") == 2
 
 
-def test_rounds_are_shown_with_the_time_that_is_left_at_most():
-    with terminal() as seen, watched_rounds("train", 10, "pair_loss") as tell:
-        for number in (1, 2, 3):
-            tell(number, 0.5)
-            time.sleep(0.4)
+def test_a_single_step_has_no_bar_of_steps():
+    with terminal() as seen, TERMINAL.steps("days", 1, "days") as step, step(None):
+        TERMINAL.line("result")
     text = b"".join(seen).decode()
-    assert "pair_loss 0.50000" in text
-    assert "3/10 rounds" in text
-    assert "at most 0:00:" in text
+    assert "result" in text
+    assert "days" not in text
 
 
-def test_nobody_watches_a_pipe(capsys):
-    with watched("spark"), watched_rounds("train", 10, "loss") as tell:
-        tell(1, None)
+def test_spark_tasks_of_the_active_stage_are_followed():
+    class Bars:
+        def __init__(self):
+            self.updates = []
+
+        def reset(self, bar, total):
+            self.updates.append(("reset", total))
+
+        def update(self, bar, completed):
+            self.updates.append(("completed", completed))
+
+    class Done:
+        polls = iter([False] * len(STAGE_INFOS) + [True])
+
+        def wait(self, seconds):
+            return next(self.polls)
+
+    infos, bars = iter(STAGE_INFOS), Bars()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress.SparkContext, "_active_spark_context", object())
+        patch.setattr(progress, "_first_active", lambda context: next(infos))
+        progress._follow(bars, 0, Done())
+    assert bars.updates == [("reset", 6), ("completed", 2), ("completed", 5),
+                            ("reset", 4), ("completed", 0)]  # fmt: skip
+
+
+def test_nothing_is_drawn_into_a_pipe(capsys):
+    with TERMINAL.spark_tasks("spark"), TERMINAL.iterations("train", 10, "loss") as on_iteration:
+        on_iteration(1, None)
     assert capsys.readouterr() == ("", "")

@@ -12,7 +12,15 @@ import warnings
 import pytest
 from rich.table import Table
 
-from ulr.cli.terminal import answer, complain, on_screen, plain, progress_console, say, show
+from ulr.cli.terminal import (
+    on_screen,
+    plain,
+    print_document,
+    print_error,
+    print_line,
+    print_table,
+    progress_console,
+)
 from ulr.engine.quiet import log_path
 
 
@@ -25,13 +33,13 @@ def numbers() -> Table:
 
 
 @contextlib.contextmanager
-def pretending(file):
+def redirected(file):
     with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
         yield
 
 
 def on_a_terminal(columns: int, **environment: str) -> str:
-    """What `show` writes to a terminal of that width."""
+    """Return the output of `print_table` on a terminal of that width."""
     ours, theirs = pty.openpty()
     with pytest.MonkeyPatch.context() as patch, os.fdopen(theirs, "w") as screen:
         for name in ("NO_COLOR", "COLUMNS", "FORCE_COLOR"):
@@ -39,22 +47,22 @@ def on_a_terminal(columns: int, **environment: str) -> str:
         for name, value in {"TERM": "xterm-256color", **environment}.items():
             patch.setenv(name, value)
         subprocess.run(["stty", "cols", str(columns)], stdin=theirs, check=True)
-        with pretending(screen):
+        with redirected(screen):
             assert progress_console() is not None
-            show(numbers())
+            print_table(numbers())
         return os.read(ours, 65536).decode()
 
 
 def test_a_table_is_plain_columns_in_a_pipe():
     expected = "a title\nname       value\none            1\na hundred    100"
     assert plain(numbers()) == expected
-    with pretending(io.StringIO()) as _, contextlib.redirect_stdout(io.StringIO()) as pipe:
-        show(numbers())
+    with redirected(io.StringIO()) as _, contextlib.redirect_stdout(io.StringIO()) as pipe:
+        print_table(numbers())
         assert progress_console() is None
     assert pipe.getvalue() == expected + "\n"
 
 
-def test_a_table_is_drawn_on_a_terminal_in_colour_unless_told_otherwise():
+def test_a_table_is_drawn_on_a_terminal_in_colour_unless_no_color_is_set():
     assert "│ a hundred │" in on_a_terminal(80)
     assert "\x1b[" in on_a_terminal(80)
     drawn = on_a_terminal(80, NO_COLOR="1")
@@ -68,7 +76,7 @@ def test_a_table_wider_than_the_terminal_is_not_cut():
     assert "a hundred    100" in table
 
 
-def test_what_others_print_goes_to_the_log_and_not_to_the_screen(capfd):
+def test_output_of_libraries_and_child_processes_goes_to_the_log(capfd):
     with on_screen("noise", quiet=False, json=True) as log:
         print("python")
         os.write(1, b"a library in C\n")
@@ -76,9 +84,9 @@ def test_what_others_print_goes_to_the_log_and_not_to_the_screen(capfd):
         subprocess.run(["sh", "-c", "echo a child; echo its errors >&2"], check=True)
         warnings.warn("a warning", UserWarning, stacklevel=1)
         logging.getLogger("mlflow.x").warning("a logger")
-        say("for people")
-        answer({"half": 0.5, "nothing": float("nan"), "no end": float("inf")})
-        complain("one line")
+        print_line("for people")
+        print_document({"half": 0.5, "nothing": float("nan"), "no end": float("inf")})
+        print_error("one line")
     out, err = capfd.readouterr()
     assert json.loads(out) == {"half": 0.5, "nothing": None, "no end": "inf"}
     assert err == "ulr: one line\n"
@@ -90,12 +98,12 @@ def test_what_others_print_goes_to_the_log_and_not_to_the_screen(capfd):
     assert capfd.readouterr().out == "after\n"
 
 
-def test_a_reader_that_left_does_not_stop_the_work():
+def test_a_closed_pipe_does_not_stop_the_command():
     ours, theirs = os.pipe()
     os.close(ours)
     with os.fdopen(theirs, "w") as pipe, contextlib.redirect_stdout(pipe):
-        say("one")
-        say("two")
+        print_line("one")
+        print_line("two")
 
 
 def test_old_logs_are_removed_and_new_ones_kept():
@@ -108,7 +116,7 @@ def test_old_logs_are_removed_and_new_ones_kept():
     new.unlink()
 
 
-def test_a_log_that_nobody_wrote_to_is_not_left_behind():
+def test_an_empty_log_is_removed():
     with on_screen("silent", quiet=True, json=False) as log:
-        say("unheard")
+        print_line("unheard")
     assert not log.exists()

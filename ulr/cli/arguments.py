@@ -1,21 +1,41 @@
-"""Files that a user asks for: what cannot be written is said before the work is done."""
+"""Options that several commands share, and checks of output files."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from ulr.errors import UserError
 
+WINDOW = "last date of the window, or the whole window as D1..D2"
+RANGE = "a date, or a range D1..D2"
+
+
+def add_date(parser: argparse.ArgumentParser, text: str, *, required: bool = True) -> None:
+    """Add --date."""
+    parser.add_argument("--date", required=required, help=text)
+
+
+def add_force(parser: argparse.ArgumentParser) -> None:
+    """Add --force."""
+    parser.add_argument(
+        "--force", action="store_true", help="rebuild even if the inputs are unchanged"
+    )
+
+
+def no_options(parser: argparse.ArgumentParser) -> None:
+    """Add nothing: the command has only the options that every command has."""
+
 
 def check_target(flag: str, path: str | None, kinds: Sequence[str] = ()) -> None:
-    """Refuse a file in a folder that is not there, or of a kind that is not among `kinds`."""
+    """Raise unless the file can be written: existing folder, and a suffix among `kinds`."""
     if path is None:
         return
     target = Path(path)
     if not target.parent.is_dir():
-        raise UserError(f"{flag} {path}: there is no folder {target.parent}; make it first")
+        raise UserError(f"{flag} {path}: there is no folder {target.parent}; create it first")
     if target.is_dir():
-        raise UserError(f"{flag} {path}: that is a folder; give a file")
+        raise UserError(f"{flag} {path}: this is a folder; give a file")
     if kinds and target.suffix.lower() not in kinds:
         raise UserError(f"{flag} {path}: expected a name that ends in {', '.join(kinds)}")

@@ -1,7 +1,7 @@
-"""What a person or a script at the terminal gets: results on stdout, all the rest on stderr.
+"""Output of a command: results on stdout, progress and errors on stderr.
 
-While a command runs the screen is its own: what others print goes to a log file (`engine.quiet`), so
-that `--json` leaves exactly one document on stdout.
+While a command runs, output of libraries and child processes goes to a log file
+(`ulr.engine.quiet`), so that `--json` prints exactly one document.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ulr.engine.quiet import noise_to_log
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a command found, for `--json`, and the error that it ended in all the same."""
+class CommandResult:
+    """The document for `--json`, and the error of a command that failed after producing it."""
 
     document: Any
     error: Exception | None = None
@@ -32,7 +32,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Screen:
-    """Who reads, and where. A stream of None is whatever Python's own is at that moment."""
+    """Streams and output options of a command. A stream of None is Python's current one."""
 
     out: TextIO | None = None
     err: TextIO | None = None
@@ -40,14 +40,14 @@ class Screen:
     json: bool = False
 
 
-_ANY_WIDTH = 10_000
+_UNLIMITED_WIDTH = 10_000
 _screens = [Screen()]
 _bars: list[Console] = []
 
 
 @contextlib.contextmanager
 def on_screen(stage: str, *, quiet: bool, json: bool) -> Iterator[Path | None]:
-    """The block has the screen for itself; yields the log file that takes everything else."""
+    """Reserve the terminal for the block's own output; yield the log file for everything else."""
     with noise_to_log(stage) as (out, err, path):
         _screens.append(Screen(out, err, quiet, json))
         try:
@@ -58,8 +58,8 @@ def on_screen(stage: str, *, quiet: bool, json: bool) -> Iterator[Path | None]:
         path.unlink()
 
 
-def say(text: str) -> None:
-    """One line of result, for people."""
+def print_line(text: str) -> None:
+    """Print one line of result, unless --quiet or --json was given."""
     if _screens[-1].quiet or _screens[-1].json:
         return
     if _bars and (_screens[-1].out or sys.stdout).isatty():
@@ -68,43 +68,43 @@ def say(text: str) -> None:
         _write(text, _screens[-1].out or sys.stdout)
 
 
-def show(table: Table) -> None:
-    """A table: drawn on a terminal, plain columns in a pipe or where it would be cut off."""
+def print_table(table: Table) -> None:
+    """Print a table: drawn on a terminal that is wide enough, else as plain columns."""
     if _screens[-1].quiet or _screens[-1].json:
         return
     console = console_of(_screens[-1].out or sys.stdout)
-    needed = console.measure(table, options=console.options.update(width=_ANY_WIDTH)).minimum
-    if console.is_terminal and needed <= console.width:
+    options = console.options.update(width=_UNLIMITED_WIDTH)
+    if console.is_terminal and console.measure(table, options=options).minimum <= console.width:
         console.print(table)
     else:
-        say(plain(table))
+        print_line(plain(table))
 
 
-def answer(document: Any) -> None:
-    """What a script asked for with `--json`."""
+def print_document(document: Any) -> None:
+    """Print the document of `--json`."""
     if _screens[-1].json:
         text = json.dumps(_strict(document), indent=1, default=str, allow_nan=False)
         _write(text, _screens[-1].out or sys.stdout)
 
 
-def complain(text: str) -> None:
-    """One line on stderr, whoever listens."""
+def print_error(text: str) -> None:
+    """Print one line on stderr."""
     _write(f"ulr: {text}", _screens[-1].err or sys.stderr)
 
 
 def _write(text: str, stream: TextIO) -> None:
-    """A reader that has left, as `head` does, is no reason to stop working."""
+    """Write a line; a closed pipe, as after `| head`, does not stop the command."""
     try:
         print(text, file=stream, flush=True)
     except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 @contextlib.contextmanager
 def printing_above(bars: Console) -> Iterator[None]:
-    """Bars are being drawn: what is said to the same terminal meanwhile must not cut them up."""
+    """Print lines of the block above the progress bars of this console."""
     _bars.append(bars)
     try:
         yield
@@ -113,13 +113,13 @@ def printing_above(bars: Console) -> Iterator[None]:
 
 
 def progress_console() -> Console | None:
-    """Where progress is drawn; None where nobody watches."""
+    """Return the console for progress bars, or None if stderr is no terminal."""
     console = console_of(_screens[-1].err or sys.stderr)
     return console if console.is_terminal and not _screens[-1].quiet else None
 
 
 def console_of(file: TextIO) -> Console:
-    """A console that is as wide as its own terminal, and prints text as it is."""
+    """Return a console as wide as the file's own terminal, without markup."""
     try:
         width = os.get_terminal_size(file.fileno()).columns or None
     except (OSError, ValueError):
@@ -128,7 +128,7 @@ def console_of(file: TextIO) -> Console:
 
 
 def plain(table: Table) -> str:
-    """Columns of text, two spaces apart."""
+    """Return the table as columns of text, two spaces apart."""
     columns = [[str(c.header), *map(str, c.cells)] for c in table.columns]
     sides = [str.rjust if c.justify == "right" else str.ljust for c in table.columns]
     widths = [max(map(len, cells)) for cells in columns]
@@ -141,7 +141,7 @@ def plain(table: Table) -> str:
 
 
 def _strict(value: Any) -> Any:
-    """JSON has no infinity (kept as text) and nothing that is not a number (null)."""
+    """Return the value with infinities as text and NaN as None: JSON has neither."""
     if isinstance(value, Mapping):
         return {str(k): _strict(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Models from published pairs, as many trainings at once as the cluster has room for."""
+"""Train models on published pairs, as many at a time as the cluster has slots for."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from ulr.cli.progress import Stepping, Told, steps, watched_rounds
-from ulr.cli.terminal import say
 from ulr.config.settings import Settings
 from ulr.engine.concurrency import run_concurrently
 from ulr.engine.session import start_session
+from ulr.pipeline.describe import describe_training
+from ulr.pipeline.events import Events, StepContext
 from ulr.propensity.examination import known_propensities
 from ulr.registry.client import registry_of
 from ulr.registry.live import shown_live
 from ulr.training.distributed.barrier import room_for
+from ulr.training.loop import IterationCallback
 from ulr.training.plan import TrainPlan
 from ulr.training.stage import (
     DISTRIBUTED_ONLY,
@@ -33,7 +34,7 @@ Start = Callable[[], SparkSession]
 
 @dataclass(frozen=True)
 class Trial:
-    """One model: the name it is shown by, its tables, and settings whose method is its own."""
+    """One model to train: its display name, its warehouse, and its settings."""
 
     name: str
     warehouse: Warehouse
@@ -41,37 +42,45 @@ class Trial:
 
     @property
     def method(self) -> str:
-        """How its pairs are weighted."""
+        """Weighting method of its pairs."""
         return self.settings.pairs.method
 
 
-def fit(trials: Sequence[Trial], *, force: bool = False) -> list[ModelOutcome]:
-    """A model of every trial; one that is there already is left as it is.
+def fit(trials: Sequence[Trial], events: Events, *, force: bool = False) -> list[ModelOutcome]:
+    """Train every trial whose model is missing or out of date.
 
-    The trials share one Spark session. How many train at once changes no model.
+    The trials share one Spark session. The number of concurrent trainings changes no model.
     """
     plans = [plan_of(trial) for trial in trials]
-    there = [unchanged_model(trial.warehouse, plan, trial.settings.train)
-             for trial, plan in zip(trials, plans, strict=True)]  # fmt: skip
-    missing = len(trials) if force else there.count(None)
+    unchanged = [unchanged_model(trial.warehouse, plan, trial.settings.train)
+                 for trial, plan in zip(trials, plans, strict=True)]  # fmt: skip
+    missing = len(trials) if force else unchanged.count(None)
     start: Start = partial(start_session, "train", trials[0].settings.spark)
-    concurrent_runs = 1
     if missing > 1:
-        spark = start()  # once, before there are threads
-        start, concurrent_runs = (lambda: spark), min(missing, _room(spark, trials))
-    title = f"train, {concurrent_runs} at once" if concurrent_runs > 1 else "train"
-    with steps(title, ["model"] * len(trials), "models") as step:
-        one = partial(
-            _fit_one, start=start, concurrent_runs=concurrent_runs, force=force, step=step
-        )
+        session = start()  # before any thread is started
+        start = lambda: session  # noqa: E731
+    concurrent_runs = min(missing, _slots(start(), trials)) if missing > 1 else 1
+    title = f"train, {concurrent_runs} at a time" if concurrent_runs > 1 else "train"
+    with events.steps(title, len(trials), "models") as step:
+        one = partial(_fit_one, start=start, concurrent_runs=concurrent_runs, force=force,
+                      step=step, events=events)  # fmt: skip
         jobs = [partial(one, trial, plan) for trial, plan in zip(trials, plans, strict=True)]
         if concurrent_runs == 1:
             return [job() for job in jobs]
-        return run_concurrently(jobs, concurrent_runs, cancel=spark.sparkContext.cancelAllJobs)
+        return run_concurrently(jobs, concurrent_runs, cancel=start().sparkContext.cancelAllJobs)
 
 
-def _room(spark: SparkSession, trials: Sequence[Trial]) -> int:
-    """Trainings that the cluster's slots take at once, or fewer where the settings say so."""
+def plan_of(trial: Trial) -> TrainPlan:
+    """Return the training plan that a trial's settings define."""
+    settings, theta = trial.settings, None
+    if settings.train.fixed_click_bias:
+        theta = known_propensities(settings.pairs.propensities, trial.warehouse)[0].theta
+    options = settings.train.model_dump(exclude={"fixed_click_bias", *DISTRIBUTED_ONLY})
+    return TrainPlan(method=trial.method, lightgbm=dict(settings.lightgbm), theta=theta, **options)
+
+
+def _slots(spark: SparkSession, trials: Sequence[Trial]) -> int:
+    """Return how many trainings fit the cluster, or the configured number if that is lower."""
     room = room_for(spark, max(trial.settings.train.num_workers for trial in trials))
     return min(room, trials[0].settings.train.max_concurrent_runs or room)
 
@@ -83,62 +92,39 @@ def _fit_one(
     start: Start,
     concurrent_runs: int,
     force: bool,
-    step: Stepping,
+    step: StepContext,
+    events: Events,
 ) -> ModelOutcome:
-    with (
-        step("model") as this,
-        _watched(trial, plan) as tell,
-    ):
+    with step(None), _iteration_callback(trial, plan, events) as on_iteration:
         outcome = build_model(
             start,
             trial.warehouse,
             plan,
             trial.settings.train,
             force=force,
-            tell=tell,
+            tell=on_iteration,
             concurrent_runs=concurrent_runs,
         )
-        this.skipped = outcome.skipped
-    say(f"train {trial.name}: {describe(outcome)}")
+    events.line(f"train {trial.name}: {describe_training(outcome)}")
     return outcome
 
 
 @contextlib.contextmanager
-def _watched(trial: Trial, plan: TrainPlan) -> Iterator[Told]:
-    """What is to be told of every round: to the terminal, and to MLflow while it lasts."""
+def _iteration_callback(
+    trial: Trial, plan: TrainPlan, events: Events
+) -> Iterator[IterationCallback]:
+    """Yield a callback that reports each iteration to the events and to MLflow."""
     settings, title = trial.settings, f"train {trial.name}"
     registry = registry_of(settings) if settings.mlflow.live else None
-    identity = model_fingerprint(trial.warehouse, plan, settings.train)
+    fingerprint = model_fingerprint(trial.warehouse, plan, settings.train)
+    metric = plan.early_stopping_metric
     with (
-        watched_rounds(title, plan.num_iterations, plan.early_stopping_metric) as draw,
-        shown_live(registry, title, identity, plan.early_stopping_metric) as publish,
+        events.iterations(title, plan.num_iterations, metric) as show,
+        shown_live(registry, title, fingerprint, metric) as publish,
     ):
 
-        def tell(number: int, value: float | None) -> None:
-            draw(number, value)
-            publish(number, value)
+        def on_iteration(iteration: int, value: float | None) -> None:
+            show(iteration, value)
+            publish(iteration, value)
 
-        yield tell
-
-
-def plan_of(trial: Trial) -> TrainPlan:
-    """The settings of one training."""
-    settings, theta = trial.settings, None
-    if settings.train.fixed_click_bias:
-        theta = known_propensities(settings.pairs.propensities, trial.warehouse)[0].theta
-    how = settings.train.model_dump(exclude={"fixed_click_bias", *DISTRIBUTED_ONLY})
-    return TrainPlan(method=trial.method, lightgbm=dict(settings.lightgbm), theta=theta, **how)
-
-
-def describe(outcome: ModelOutcome) -> str:
-    """What it was trained on, and what went wrong on the way."""
-    counts = outcome.manifest.counts
-    if outcome.training is None:
-        return f"unchanged, skipped ({counts['trees']:,} trees)"
-    text = f"{counts['trees']} trees on {counts['rows']:,} documents, {counts['pairs']:,} pairs"
-    workers, failures = outcome.training.reports, outcome.training.failures
-    if len(workers) > 1:
-        text += f", by {len(workers)} workers"
-    for number, reason in enumerate(failures, start=1):
-        text += f"\n  attempt {number} failed and was taken up again: {reason}"
-    return text
+        yield on_iteration

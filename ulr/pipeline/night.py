@@ -1,102 +1,145 @@
-"""A night: stages one after the other, each timed, and a summary whatever happens.
-
-Every stage publishes whole or not at all and skips what has not changed, so a night that was
-killed is finished by starting it again.
-"""
+"""One night: every stage of a date as the settings define it."""
 
 from __future__ import annotations
 
-import time
+import datetime as dt
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from ulr.errors import UserError
-from ulr.redact import redact_text
+from pyspark.sql import SparkSession
 
-FAILURE = 1  # exit code of what is nobody's mistake
+from ulr.config.settings import Settings
+from ulr.dates import held_out
+from ulr.engine.session import start_session
+from ulr.evaluation.metrics import LOGGING
+from ulr.evaluation.totals import Totals, metric_values
+from ulr.groups.stage import build_groups
+from ulr.groups.window import window_dates
+from ulr.models.published import read_model
+from ulr.pairs.stage import build_pairs
+from ulr.pipeline.describe import (
+    describe_decision,
+    describe_groups,
+    describe_pairs,
+    describe_training,
+)
+from ulr.pipeline.events import SILENT, Events
+from ulr.pipeline.fit import Trial, fit
+from ulr.pipeline.judge import challenge_champion, evaluate_window
+from ulr.pipeline.summary import StageResult
+from ulr.propensity.stage import build_propensities
+from ulr.propensity.tables import summary_lines
+from ulr.registry import CHAMPION
+from ulr.warehouse.tables import Warehouse
+
+STAGES = ("groups", "propensities", "pairs", "train", "evaluate", "promote")
 
 
 @dataclass(frozen=True)
-class Done:
-    """What a stage has to say; skipped: nothing had changed. details: the same for programs."""
+class Night:
+    """The stages of one date, as the settings define them."""
 
-    message: str
-    skipped: bool = False
-    outcome: str | None = None
-    details: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Step:
-    """A stage by name, and how it is run."""
-
-    name: str
-    run: Callable[[], Done]
-
-
-@dataclass
-class StageRecord:
-    """status: done | skipped | failed | not run."""
-
-    stage: str
-    status: str = "not run"
-    seconds: float = 0.0
-    message: str = ""
-    details: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass
-class Summary:
-    """What became of a night; `error` is what ended it."""
-
-    date: str
-    stages: list[StageRecord]
-    outcome: str = "failed"
-    exit_code: int = 0
-    error: Exception | None = field(default=None, repr=False)
+    settings: Settings
+    date: dt.date
+    force: bool = False
+    events: Events = SILENT
 
     @property
-    def seconds(self) -> float:
-        """All stages together."""
-        return sum(record.seconds for record in self.stages)
+    def methods(self) -> list[str]:
+        """The configured method, then the baselines."""
+        return list(dict.fromkeys([self.settings.pairs.method, *self.settings.nightly.baselines]))
 
-    def details(self, stage: str) -> dict[str, Any]:
-        """What a stage left for programs; nothing where it did not run."""
-        return next((r.details for r in self.stages if r.stage == stage), {})
+    @property
+    def warehouse(self) -> Warehouse:
+        """The warehouse of the settings."""
+        return Warehouse(self.settings.warehouse.path)
 
-    def to_json(self) -> dict[str, Any]:
-        """For schedulers."""
-        stages = [asdict(record) for record in self.stages]
-        return {"date": self.date, "outcome": self.outcome, "exit_code": self.exit_code,
-                "stages": stages}  # fmt: skip
+    def stages(self) -> list[tuple[str, Callable[[], StageResult]]]:
+        """Return every stage with its name."""
+        return [(name, getattr(self, f"_{name}")) for name in STAGES]
+
+    def window(self) -> list[dt.date]:
+        """Return the published dates of the window that ends with this night's date."""
+        days = self.settings.propensities.window_days
+        return window_dates(self.warehouse, str(self.date), days)
+
+    def training_dates(self) -> list[dt.date]:
+        """Return the window, without its last date if that is held out."""
+        return held_out(self.window(), self.settings.evaluate.holdout == "time")[0]
+
+    def evaluation_window(self) -> str:
+        """Return the dates to evaluate on, as D1..D2."""
+        dates = held_out(self.window(), self.settings.evaluate.holdout == "time")[1]
+        return f"{dates[0]}..{dates[-1]}"
+
+    def _trials(self) -> list[Trial]:
+        return [Trial(m, self.warehouse, self.settings.with_method(m)) for m in self.methods]
+
+    def _start(self) -> SparkSession:
+        return start_session("nightly", self.settings.spark)
+
+    def _groups(self) -> StageResult:
+        outcome = build_groups(
+            self._start, self.warehouse, self.date, log=self.settings.log,
+            groups=self.settings.groups, force=self.force,
+        )  # fmt: skip
+        return StageResult(describe_groups(outcome), outcome.skipped)
+
+    def _propensities(self) -> StageResult:
+        outcome = build_propensities(
+            self._start, self.warehouse, self.window(), self.settings.propensities,
+            force=self.force,
+        )  # fmt: skip
+        if outcome.skipped:
+            return StageResult("unchanged", skipped=True)
+        return StageResult(_joined(summary_lines(outcome.results)[:2]))
+
+    def _pairs(self) -> StageResult:
+        outcomes = [
+            build_pairs(
+                self._start, self.warehouse, self.training_dates(), force=self.force,
+                pairs=trial.settings.pairs, features=trial.settings.features.path,
+            )
+            for trial in self._trials()
+        ]  # fmt: skip
+        return StageResult(describe_pairs(outcomes[0]), all(o.skipped for o in outcomes))
+
+    def _train(self) -> StageResult:
+        outcomes = fit(self._trials(), self.events, force=self.force)
+        message = _joined(describe_training(outcomes[0]).splitlines())
+        return StageResult(message, all(outcome.skipped for outcome in outcomes))
+
+    def _evaluate(self) -> StageResult:
+        metric = self.settings.promote.metric
+        models = {method: read_model(self.warehouse, method) for method in self.methods}
+        outcome = evaluate_window(
+            self.warehouse, self.evaluation_window(), models, self.settings, force=self.force
+        )
+        value = metric_values(outcome.totals, self.methods[0]).get(metric)
+        message = (
+            f"{metric} {value.value:.4f} [{value.lower:.4f}, {value.upper:.4f}]" if value else ""
+        )
+        metrics = {name: _values(outcome.totals, name) for name in (*self.methods, LOGGING)}
+        details = {"pages": self._pages(), "metrics": metrics}
+        return StageResult(message, outcome.skipped, details=details)
+
+    def _pages(self) -> int:
+        manifests = (self.warehouse.current("groups", f"dt={date}") for date in self.window())
+        return sum(m.counts["pages"] for m in manifests if m)
+
+    def _promote(self) -> StageResult:
+        decision = challenge_champion(self.evaluation_window(), self.settings)
+        message = _joined(describe_decision(decision).splitlines())
+        kept = _values(decision.judged, CHAMPION) if decision.outcome == "kept" else {}
+        details = decision.to_json() | {"champion_metrics": kept}
+        return StageResult(message, decision.outcome == "champion", decision.outcome, details)
 
 
-def run_night(date: str, steps: Sequence[Step], *, from_stage: str | None = None) -> Summary:
-    """Run the steps from `from_stage` on; the first that fails ends the night."""
-    names = [step.name for step in steps]
-    if from_stage is not None and from_stage not in names:
-        raise UserError(f"--from-stage {from_stage}: expected one of {', '.join(names)}")
-    first = names.index(from_stage) if from_stage else 0
-    summary = Summary(date, [StageRecord(name) for name in names])
-    for step, record in list(zip(steps, summary.stages, strict=True))[first:]:
-        started = time.monotonic()
-        try:
-            done = step.run()
-        except Exception as error:
-            record.status, record.message = "failed", _first_line(error)
-            summary.error = error
-            summary.exit_code = getattr(error, "exit_code", FAILURE)
-            return summary
-        finally:
-            record.seconds = round(time.monotonic() - started, 3)
-        record.status, record.message = "skipped" if done.skipped else "done", done.message
-        record.details = done.details
-        summary.outcome = done.outcome or summary.outcome
-    return summary
+def _values(totals: Totals | None, name: str) -> dict[str, float]:
+    """Return one ranking's metrics over all traffic."""
+    estimates = metric_values(totals or Totals(), name)
+    return {metric: estimate.value for metric, estimate in estimates.items()}
 
 
-def _first_line(error: Exception) -> str:
-    """What it says, or what it is where it says nothing, as MemoryError does; no passwords."""
-    said = str(error).strip() or type(error).__name__
-    return redact_text(said.splitlines()[0])[:300]
+def _joined(lines: Sequence[str]) -> str:
+    return "; ".join(line.strip() for line in lines)

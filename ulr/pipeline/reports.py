@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 
-from ulr.cli.terminal import say
 from ulr.config.settings import Settings
 from ulr.dates import held_out
 from ulr.errors import RegistryUnavailable, UserError
-from ulr.pipeline.comparison import Compared
-from ulr.pipeline.night import Summary
-from ulr.pipeline.night_stages import Night
+from ulr.pipeline.events import Events
+from ulr.pipeline.night import Night
+from ulr.pipeline.summary import Summary
+from ulr.pipeline.trials import TrialResults
 from ulr.registry.client import registry_of
 from ulr.report.collect import Model
 from ulr.report.facts import Facts, report_name
@@ -18,46 +18,46 @@ from ulr.report.store import comparison_facts, keep_report, night_facts, page_pl
 from ulr.warehouse.tables import Warehouse
 
 
-def report_night(night: Night, summary: Summary) -> None:
-    """Keep the page of a night that has just ended, well or not.
+def report_night(night: Night, summary: Summary, events: Events) -> None:
+    """Publish the page of a finished or failed night.
 
-    It is also an artifact of the training's MLflow run, if the night came to one. A registry that
-    is away costs the artifact, not the night: the page is in the warehouse.
+    The page is also attached to the MLflow run of the night's model, if there is one. If the
+    registry is unavailable, the page is in the warehouse only.
     """
-    window, trained, judged = [night.date], [night.date], ""
-    with contextlib.suppress(UserError):  # without any groups, or without a day to keep aside
+    window, trained, evaluated = [night.date], [night.date], ""
+    with contextlib.suppress(UserError):  # no groups, or no date to hold out
         window = sorted({*night.window(), night.date})
-        trained, judged = night.trained_on(), night.judged_by()
+        trained, evaluated = night.training_dates(), night.evaluation_window()
     facts = night_facts(
         night.warehouse, summary.to_json(), night.settings, methods=night.methods, window=window,
-        trained=trained, judged=judged,
+        trained=trained, judged=evaluated,
     )  # fmt: skip
-    page = _kept(night.warehouse, facts)
+    page = _publish(night.warehouse, facts, events)
     version = (facts.verdict or {}).get("version")
     if version is not None:
         registry = registry_of(night.settings)
         try:
             registry.attach_report(registry.version(version).run_id, page)
-        except RegistryUnavailable as away:
-            say(f"report {facts.name}: not added to its MLflow run: {away}")
+        except RegistryUnavailable as error:
+            events.line(f"report {facts.name}: not attached to the MLflow run: {error}")
 
 
 def report_comparison(
-    kind: str, name: str, compared: Compared, settings: Settings, metric: str
+    kind: str, name: str, results: TrialResults, settings: Settings, *, metric: str, events: Events
 ) -> str:
-    """Keep the page of a comparison; the page, for its MLflow run."""
+    """Publish the page of a comparison and return it."""
     warehouse = Warehouse(settings.warehouse.path)
-    models = [Model(t.name, t.method, t.warehouse) for t in compared.trials]
+    models = [Model(t.name, t.method, t.warehouse) for t in results.trials]
     by_time = settings.evaluate.holdout == "time"
     facts = comparison_facts(
-        kind, name, warehouse, models, settings, metric=metric, totals=compared.judged.totals,
-        window=compared.dates, trained=held_out(compared.dates, by_time)[0],
-        variants={trial.name: trial.settings for trial in compared.trials},
+        kind, name, warehouse, models, settings, metric=metric, totals=results.evaluation.totals,
+        window=results.dates, trained=held_out(results.dates, by_time)[0],
+        variants={trial.name: trial.settings for trial in results.trials},
     )  # fmt: skip
-    return _kept(warehouse, facts)
+    return _publish(warehouse, facts, events)
 
 
-def _kept(warehouse: Warehouse, facts: Facts) -> str:
+def _publish(warehouse: Warehouse, facts: Facts, events: Events) -> str:
     page = keep_report(warehouse.storage, facts)
-    say(f"report -> {page_place(warehouse.storage, report_name(facts))}")
+    events.line(f"report -> {page_place(warehouse.storage, report_name(facts))}")
     return page

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 
 from mlflow.entities import Metric
 
-from ulr.cli.progress import Told
 from ulr.registry.client import Registry
 from ulr.registry.runs import LIVE, history_name
+from ulr.training.loop import IterationCallback
 
 INTERVAL_S = 5.0
 PATIENCE_S = 5.0  # at the end, for the last batch
@@ -78,7 +78,7 @@ class Live:
 @contextlib.contextmanager
 def shown_live(
     registry: Registry | None, name: str, fingerprint: str, metric: str
-) -> Iterator[Told]:
+) -> Iterator[IterationCallback]:
     """What is to be told of every round in the block; without a registry it goes nowhere."""
     if registry is None:
         yield lambda number, value: None

@@ -26,7 +26,7 @@ from ulr.training.shard import TrainShard
 from ulr.training.validation import Criterion, best_round, make_criterion
 
 Save = Callable[[TrainState], None]
-Tell = Callable[[int, float | None], None]
+IterationCallback = Callable[[int, float | None], None]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Worker:
             self.spec.early_stopping_metric, data, sigmoid, positive=int(positive)
         )
 
-    def run(self, save: Save, tell: Tell) -> TrainState:
+    def run(self, save: Save, tell: IterationCallback) -> TrainState:
         """Train to the end; `save` is called with every state that a run may resume from."""
         with open_network(self.mesh, self.train.rows, self.total_rows) as network:
             while not self.state.finished:
@@ -93,7 +93,7 @@ class Worker:
                 save(self.state)
         return self.state
 
-    def _segment(self, network: Network, tell: Tell) -> TrainState:
+    def _segment(self, network: Network, tell: IterationCallback) -> TrainState:
         """The trees up to the next checkpoint."""
         first, state = self.state.num_iterations, self.state
         length = self.spec.checkpoint_every or self.spec.num_iterations

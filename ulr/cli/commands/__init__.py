@@ -1,1 +1,1 @@
-"""."""
+"""One module per command: EXAMPLE, `configure(parser)` and `run(args, settings)`."""

@@ -1,4 +1,4 @@
-"""Print the settings as a stage would see them."""
+"""Print the resolved settings."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import argparse
 
 import yaml
 
-from ulr.cli.terminal import Answer, say
+from ulr.cli.arguments import no_options
+from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Settings
 
 EXAMPLE = "ulr config --set groups.partitions=16"
 
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """No options of its own."""
+configure = no_options
 
 
-def run(args: argparse.Namespace, settings: Settings) -> Answer:
+def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Print YAML that can be used as an overlay."""
     content = settings.model_dump(mode="json")
-    say(yaml.safe_dump(content, sort_keys=False).rstrip())
-    return Answer(content)
+    print_line(yaml.safe_dump(content, sort_keys=False).rstrip())
+    return CommandResult(content)

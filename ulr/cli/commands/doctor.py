@@ -1,9 +1,8 @@
-"""Check that this machine can run the stages: a line each, with the command that mends it."""
+"""Check that this machine can run the stages; print a row per check, with a fix."""
 
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -13,9 +12,18 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from ulr.cli.arguments import no_options
 from ulr.cli.doctor import libraries, machine, places
-from ulr.cli.doctor.found import ERROR, OK, WARNING, Check, Checked, examine, failing
-from ulr.cli.terminal import Answer, show
+from ulr.cli.doctor.checks import (
+    ERROR,
+    OK,
+    WARNING,
+    Check,
+    Result,
+    failed_checks,
+    run_check,
+)
+from ulr.cli.terminal import CommandResult, print_table
 from ulr.config.settings import Settings
 from ulr.errors import EnvironmentCheckFailed
 
@@ -25,28 +33,28 @@ COLOURS = {OK: "green", WARNING: "yellow", ERROR: "bold red"}
 INSTALL = "python -m pip install --force-reinstall"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """No options of its own."""
+configure = no_options
 
 
-def run(args: argparse.Namespace, settings: Settings) -> Answer:
-    """All checks, whatever the first ones find."""
-    results = [examine(check) for check in checks_of(settings)]
-    show(result_table(results))
-    bad = failing(results)
-    message = f"{len(bad)} of {len(results)} checks found an error: {', '.join(bad)}"
-    return Answer([asdict(r) for r in results], EnvironmentCheckFailed(message) if bad else None)
+def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
+    """Run all checks, also after a failed one."""
+    results = [run_check(check) for check in checks_of(settings)]
+    print_table(result_table(results))
+    failed = failed_checks(results)
+    message = f"{len(failed)} of {len(results)} checks found an error: {', '.join(failed)}"
+    error = EnvironmentCheckFailed(message) if failed else None
+    return CommandResult([asdict(result) for result in results], error)
 
 
 def checks_of(settings: Settings) -> list[Check]:
-    """Every check, with the settings that it is about and the command that usually helps."""
+    """Return every check with the command that usually fixes it."""
     heap = str(settings.spark.get("driver.memory", "1g"))
     path, workers = settings.warehouse.path, settings.train.num_workers
     return [
         Check("java", machine.java, "apt-get install openjdk-17-jre-headless"),
         Check("python", machine.python, "make clean test PYTHON=python3.11"),
         Check("memory", partial(machine.memory, heap), "ulr doctor --set spark.driver.memory=1g"),
-        Check("disk", partial(machine.disk, path, settings.spark.get("local.dir")),
+        Check("disk", partial(machine.disk, path, str(settings.spark.get("local.dir", ""))),
               "ulr doctor --set warehouse.path=/another/disk --set spark.local.dir=/another/disk"),
         Check("spark", partial(libraries.spark_slots, settings.spark, workers),
               "unset SPARK_HOME; export SPARK_LOCAL_IP=127.0.0.1"),
@@ -57,27 +65,21 @@ def checks_of(settings: Settings) -> list[Check]:
               "ulr doctor --set warehouse.path=/a/writable/folder"),
         Check("mlflow", partial(places.registry_answers, partial(_registry, settings)),
               "ulr doctor --set mlflow.local_path=/a/writable/folder"),
-        Check("clock", partial(places.clocks_agree, path, _tracking(settings)),
-              "timedatectl set-ntp true"),
     ]  # fmt: skip
 
 
-def result_table(results: Sequence[Checked]) -> Table:
-    """A line per check, and what mends it where there is something to mend."""
-    mends = ["what mends it"] if any(one.mend for one in results) else []
-    table = Table("check", "", "found", *mends)
-    for one in results:
-        verdict = Text(one.verdict, COLOURS[one.verdict])
-        table.add_row(one.check, verdict, one.message, *([one.mend] if mends else []))
+def result_table(results: Sequence[Result]) -> Table:
+    """Return a row per check, with a column of fixes if there are any."""
+    fixes = any(result.fix for result in results)
+    table = Table("check", "", "finding", *(["fix"] if fixes else []))
+    for result in results:
+        verdict = Text(result.verdict, COLOURS[result.verdict])
+        table.add_row(result.check, verdict, result.message, *([result.fix] if fixes else []))
     return table
 
 
 def _registry(settings: Settings) -> Any:
-    """One try: who asks a doctor does not want to wait for the fifth."""
+    """Open the registry without retries."""
     once = settings.mlflow.model_copy(update={"retries": 0})
-    registry = import_module("ulr.cli.commands.registry")
-    return registry.registry_of(settings.model_copy(update={"mlflow": once}))
-
-
-def _tracking(settings: Settings) -> str | None:
-    return settings.mlflow.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
+    client = import_module("ulr.registry.client")
+    return client.registry_of(settings.model_copy(update={"mlflow": once}))

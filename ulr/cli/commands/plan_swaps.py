@@ -1,4 +1,4 @@
-"""Design a swap experiment: which buckets, days until they are precise enough, cost in clicks."""
+"""Design a swap experiment: its buckets, its duration and its cost in clicks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from ulr.cli.arguments import check_target
-from ulr.cli.progress import watched
-from ulr.cli.terminal import Answer, say, show
+from ulr.cli.arguments import WINDOW, add_date, check_target
+from ulr.cli.progress import TERMINAL
+from ulr.cli.terminal import CommandResult, print_line, print_table
 from ulr.config.settings import Settings
 from ulr.engine.session import start_session
 from ulr.errors import UserError
@@ -26,57 +26,58 @@ EXAMPLE = "ulr plan-swaps --date 2026-01-03 --out plan.json"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The traffic to plan from, and where the plan goes."""
-    parser.add_argument("--date", required=True, help="last day of the window, or D1..D2")
+    """Add the options."""
+    add_date(parser, WINDOW)
     parser.add_argument(
         "--out", metavar="FILE", help="write the plan that `ulr.experiments.serving` reads"
     )
 
 
-def run(args: argparse.Namespace, settings: Settings) -> Answer:
-    """Count today's clicks, plan, and say what it will take."""
-    how = settings.plan_swaps
+def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
+    """Count the clicks of the window and print the plan."""
+    experiment = settings.plan_swaps
     check_target("--out", args.out)
     warehouse = Warehouse(settings.warehouse.path)
     dates = window_dates(warehouse, args.date, settings.propensities.window_days)
     start = partial(start_session, "plan-swaps", settings.spark)
-    with watched("plan-swaps"):
-        rates, pages = plain_rates(start, warehouse, dates, positions=how.positions)
-    theta, told = _guess(warehouse, how.positions)
+    with TERMINAL.spark_tasks("plan-swaps"):
+        rates, pages = plain_rates(start, warehouse, dates, positions=experiment.positions)
+    theta, source = _current_theta(warehouse, experiment.positions)
     plan = design(
         rates,
         theta,
         pages_a_day=pages / len(dates),
-        fraction=how.fraction,
-        theta_error=how.theta_error,
-        psi_error=how.psi_error,
-        pairs=all_pairs_of(how.positions) if how.pairs else (),
+        fraction=experiment.fraction,
+        theta_error=experiment.theta_error,
+        psi_error=experiment.psi_error,
+        pairs=all_pairs_of(experiment.positions) if experiment.pairs else (),
     )
     if not np.isfinite(plan[0].days):
-        silent = ", ".join(b.measures for b in plan if not np.isfinite(b.pages))
-        raise UserError(f"no clicks to plan {silent} from; lower plan_swaps.positions")
-    show(_table(plan))
+        unclicked = ", ".join(b.measures for b in plan if not np.isfinite(b.pages))
+        raise UserError(f"no clicks to plan {unclicked} from; lower plan_swaps.positions")
+    print_table(_table(plan))
     lost = sum(b.clicks_lost_a_day for b in plan)
     clicks = float(np.diag(rates).sum()) * pages / len(dates)
-    say(
-        f"{plan[0].days:.1f} days at {how.fraction:.0%} of {pages / len(dates):,.0f} pages a day; "
-        f"about {lost:,.0f} clicks lost a day ({lost / clicks:.2%}); theta guessed from {told}"
+    print_line(
+        f"{plan[0].days:.1f} days at {experiment.fraction:.0%} of {pages / len(dates):,.0f} pages "
+        "a day; "
+        f"about {lost:,.0f} clicks lost a day ({lost / clicks:.2%}); theta from {source}"
     )
     if args.out:
         buckets = [{"bucket": b.bucket, "fraction": b.fraction} for b in plan]
-        content = {"salt": how.salt, "buckets": buckets}
+        content = {"salt": experiment.salt, "buckets": buckets}
         Path(args.out).write_text(json.dumps(content, indent=1) + "\n")
-    return Answer(
-        {"salt": how.salt, "days": plan[0].days, "clicks_lost_a_day": lost,
-         "theta_from": told, "buckets": [asdict(b) for b in plan]}
+    return CommandResult(
+        {"salt": experiment.salt, "days": plan[0].days, "clicks_lost_a_day": lost,
+         "theta_from": source, "buckets": [asdict(b) for b in plan]}
     )  # fmt: skip
 
 
-def _guess(warehouse: Warehouse, positions: int) -> tuple[np.ndarray, str]:
-    """theta as last published, else 1 / k."""
+def _current_theta(warehouse: Warehouse, positions: int) -> tuple[np.ndarray, str]:
+    """Return the published theta, or 1 / k, and which of them it is."""
     curve = 1.0 / np.arange(1, positions + 1)
     if warehouse.current("propensities") is None:
-        return curve, "1 / k (nothing is published yet)"
+        return curve, "1 / k (no propensities are published yet)"
     for row in warehouse.read("propensities").to_pylist():
         inside = row["segment"] is None and row["position"] <= positions
         if inside and row["theta"] is not None:

@@ -1,4 +1,4 @@
-"""Estimate how likely each position, and each pair, is to be examined; publish both tables."""
+"""Estimate how likely each position, and each pair of positions, is to be examined."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from ulr.cli.arguments import check_target
-from ulr.cli.progress import watched
-from ulr.cli.terminal import Answer, say
+from ulr.cli.arguments import WINDOW, add_date, add_force, check_target
+from ulr.cli.progress import TERMINAL
+from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Propensities, Settings
 from ulr.engine.session import start_session
 from ulr.groups.window import window_dates
@@ -22,56 +22,53 @@ from ulr.propensity.tables import as_json, curve_table, summary_lines
 from ulr.report.figures import KINDS, curve_figure, read_truth
 from ulr.warehouse.tables import Warehouse
 
-EXAMPLE = "ulr propensities --date 2026-01-03 --figure theta.png"
+EXAMPLE = "ulr propensities --date 2026-01-03 --figure theta.svg"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The window, and what to show."""
+    """Add the options."""
+    add_date(parser, WINDOW)
+    parser.add_argument("--figure", metavar="FILE", help="also draw the curves, as SVG")
     parser.add_argument(
-        "--date", required=True, help="last day of the window, or the whole window as D1..D2"
-    )
-    parser.add_argument("--figure", metavar="FILE", help="also draw the curves (png, svg, pdf)")
-    parser.add_argument(
-        "--truth", metavar="FILE", help="a simulation's examination.parquet to draw"
+        "--truth", metavar="FILE", help="examination.parquet of a simulation, drawn as well"
     )
     parser.add_argument("--drift", metavar="D1..D2", help="compare with this earlier window")
-    parser.add_argument("--force", action="store_true", help="also where nothing has changed")
+    add_force(parser)
 
 
-def run(args: argparse.Namespace, settings: Settings) -> Answer:
-    """Estimate, publish, and say what can and cannot be believed."""
-    how = settings.propensities
+def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
+    """Estimate, publish, and print the estimates with their diagnostics."""
     check_target("--figure", args.figure, KINDS)
     truth = read_truth(args.truth) if args.truth else {}
     warehouse = Warehouse(settings.warehouse.path)
-    dates = window_dates(warehouse, args.date, how.window_days)
+    dates = window_dates(warehouse, args.date, settings.propensities.window_days)
     start = partial(start_session, "propensities", settings.spark)
-    with watched(f"propensities {dates[0]}..{dates[-1]}"):
-        again = args.force or args.json or bool(args.figure)  # both tell more than the tables
-        outcome = build_propensities(start, warehouse, dates, how, force=again)
+    with TERMINAL.spark_tasks(f"propensities {dates[0]}..{dates[-1]}"):
+        force = args.force or args.json or bool(args.figure)  # both need more than the tables
+        outcome = build_propensities(start, warehouse, dates, settings.propensities, force=force)
     span = f"{dates[0]}..{dates[-1]}, {len(dates)} days"
-    if outcome.skipped:
-        say(f"propensities {span}: unchanged, skipped")
-    else:
-        say(f"propensities {span}:")
+    print_line(f"propensities {span}:{' unchanged, skipped' if outcome.skipped else ''}")
     for line in summary_lines(outcome.results):
-        say(f"  {line}")
-    findings = _drift(start, warehouse, dates, args.drift, how) if args.drift else []
+        print_line(f"  {line}")
+    findings = _drift(start, warehouse, dates, args.drift, settings.propensities)
     for finding in findings:
-        say(f"  drift {finding.verdict}: {finding.message} (p = {finding.p_value:.2g})")
+        print_line(f"  drift {finding.verdict}: {finding.message} (p = {finding.p_value:.2g})")
     if args.figure:
         curve_figure(curve_table(outcome.results).to_pylist(), args.figure, truth=truth)
-    found = {} if outcome.skipped else as_json(outcome.results)
-    return Answer(outcome.to_json() | found | {"drift": [asdict(f) for f in findings]})
+    estimates = {} if outcome.skipped else as_json(outcome.results)
+    drifts = {"drift": [asdict(finding) for finding in findings]}
+    return CommandResult(outcome.to_json() | estimates | drifts)
 
 
 def _drift(
     start: Callable[[], SparkSession],
     warehouse: Warehouse,
     dates: list[dt.date],
-    earlier: str,
-    how: Propensities,
+    earlier: str | None,
+    settings: Propensities,
 ) -> list[Finding]:
-    windows = [window_dates(warehouse, earlier, how.window_days), dates]
+    if earlier is None:
+        return []
+    windows = [window_dates(warehouse, earlier, settings.window_days), dates]
     files = [[f for d in w for f in warehouse.files("groups", f"dt={d}")] for w in windows]
-    return drift(start(), warehouse.storage.url, files, how)
+    return drift(start(), warehouse.storage.url, files, settings)

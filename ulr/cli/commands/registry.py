@@ -1,4 +1,4 @@
-"""Send the trained model to the registry, send what waits for a server, or list the versions."""
+"""Register the trained model in MLflow, send queued models, or list the versions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from ulr.cli.terminal import Answer, say, show
+from ulr.cli.terminal import CommandResult, print_line, print_table
 from ulr.config.settings import Settings
 from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.registry.client import registry_of
@@ -21,55 +21,56 @@ EXAMPLE = "ulr registry list"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """What to do."""
+    """Add the action."""
     parser.add_argument(
         "action", choices=("send", "sync", "list"),
-        help="send: the configured method's model; sync: what waits in the warehouse; list",
+        help="send: register the configured method's model; sync: register the queued models; "
+             "list: print the versions",
     )  # fmt: skip
 
 
-def run(args: argparse.Namespace, settings: Settings) -> Answer:
-    """Do it, and say what was done."""
+def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
+    """Run the action."""
     warehouse, registry = Warehouse(settings.warehouse.path), registry_of(settings)
     if args.action == "list":
-        listed = _listed(registry)
-        show(_table(registry.name, listed))
-        return Answer({"name": registry.name, "versions": listed})
+        versions = _versions(registry)
+        print_table(_table(registry.name, versions))
+        return CommandResult({"name": registry.name, "versions": versions})
     if args.action == "send":
         training = submission_of(warehouse, settings)
         with queue_if_unavailable(warehouse, training):
             sent = [registry.send(training)]
     else:
         sent = sync(registry, warehouse)
-    for one in sent:
-        done = "registered" if one.new else "is registered already"
-        say(f"registry: {one.tags['ulr.method']} {one.tags['ulr.window']} {done}, "
-            f"version {one.version} of {registry.name}")  # fmt: skip
+    for version in sent:
+        done = "registered" if version.new else "is registered already"
+        print_line(f"registry: {version.tags['ulr.method']} {version.tags['ulr.window']} {done}, "
+                   f"version {version.version} of {registry.name}")  # fmt: skip
     if not sent:
-        say(f"registry: nothing waits in the outbox ({len(waiting(warehouse))})")
-    return Answer({"name": registry.name, "sent": [asdict(one) for one in sent]})
+        print_line(f"registry: {len(waiting(warehouse))} models are queued")
+    return CommandResult({"name": registry.name, "sent": [asdict(version) for version in sent]})
 
 
-def _listed(registry: Registry) -> list[dict[str, Any]]:
-    held = {alias: registry.holder(alias) for alias in (CHAMPION, CHALLENGER)}
+def _versions(registry: Registry) -> list[dict[str, Any]]:
+    holders = {alias: registry.holder(alias) for alias in (CHAMPION, CHALLENGER)}
     return [
         {"version": one.version, "run_id": one.run_id, "tags": dict(one.tags),
-         "aliases": [a for a, who in held.items() if who and who.version == one.version]}
+         "aliases": [a for a, held in holders.items() if held and held.version == one.version]}
         for one in registry.versions()
     ]  # fmt: skip
 
 
-def _table(name: str, listed: list[dict[str, Any]]) -> Table:
+def _table(name: str, versions: list[dict[str, Any]]) -> Table:
     table = Table("version", "alias", "method", "window", "verdict", title=name)
-    for one in listed:
+    for one in versions:
         tags = [one["tags"].get(f"ulr.{n}", "") for n in ("method", "window")]
-        table.add_row(str(one["version"]), ", ".join(one["aliases"]), *tags, _became(one))
+        table.add_row(str(one["version"]), ", ".join(one["aliases"]), *tags, _verdict(one))
     return table
 
 
-def _became(one: dict[str, Any]) -> str:
-    """The gate's verdict, or why a person took it back."""
-    taken_back = one["tags"].get(ROLLED_BACK)
-    if taken_back and CHAMPION not in one["aliases"]:
-        return f"rolled back: {taken_back}"
-    return one["tags"].get("ulr.verdict", "")
+def _verdict(version: dict[str, Any]) -> str:
+    """Return the gate's verdict, or the reason of a rollback."""
+    reason = version["tags"].get(ROLLED_BACK)
+    if reason and CHAMPION not in version["aliases"]:
+        return f"rolled back: {reason}"
+    return version["tags"].get("ulr.verdict", "")

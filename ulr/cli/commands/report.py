@@ -1,6 +1,6 @@
-"""Make the page of a night or a comparison again, from what was stored of it, and show it.
+"""Render the page of a night or a comparison from the stored facts, and open it.
 
-RUN is a night's date, rerun-NAME or compare-D1..D2; without it, the latest night.
+RUN is the date of a night, rerun-NAME or compare-D1..D2; by default the latest night.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import tempfile
 import webbrowser
 from pathlib import Path
 
-from ulr.cli.terminal import Answer, say
+from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Settings
 from ulr.report.store import FOLDER, kept_facts, latest_night, page_place, write_page
 from ulr.warehouse.storage import Storage
@@ -20,25 +20,25 @@ EXAMPLE = "ulr report 2026-01-03"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Which run, and whether to show it."""
+    """Add the options."""
     parser.add_argument("run", nargs="?", metavar="RUN", help="see above")
-    parser.add_argument("--open", action="store_true", help="show it in a browser")
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
 
 
-def run(args: argparse.Namespace, settings: Settings) -> Answer:
-    """Write the page beside the facts it is made from."""
+def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
+    """Write the page next to its facts."""
     storage = Warehouse(settings.warehouse.path).storage
     name = args.run or latest_night(storage)
     content = write_page(storage, kept_facts(storage, name))
-    place, size = page_place(storage, name), len(content.encode())
-    say(f"report {name}: {size / 1000:,.0f} KB -> {place}")
-    if args.open and not _shown(storage, name, content):
-        say("report: no browser was found here; open the file yourself")
-    return Answer({"run": name, "path": place, "bytes": size})
+    path, size = page_place(storage, name), len(content.encode())
+    print_line(f"report {name}: {size / 1000:,.0f} KB -> {path}")
+    if args.open and not _open(storage, name, content):
+        print_line("report: no browser found; open the file by hand")
+    return CommandResult({"run": name, "path": path, "bytes": size})
 
 
-def _shown(storage: Storage, name: str, content: str) -> bool:
-    """Open the page; one that lies elsewhere is copied here first."""
+def _open(storage: Storage, name: str, content: str) -> bool:
+    """Open the page in a browser; copy it to a local file first if it is in an object store."""
     if storage.is_local:
         path = Path(storage.path(FOLDER, f"{name}.html"))
     else:

@@ -1,7 +1,7 @@
-"""Train other methods or settings on past dates, from the daily groups alone; compare them.
+"""Train other methods or settings on past dates, from the daily groups, and compare them.
 
-Every --variant is trained beside the settings as they are, with each of the methods. It may change
-what is in the sections propensities, pairs, train and lightgbm.
+Each --variant is trained in addition to the current settings, with each of the methods. It may
+change settings of the sections propensities, pairs, train and lightgbm.
 """
 
 from __future__ import annotations
@@ -9,16 +9,23 @@ from __future__ import annotations
 import argparse
 import re
 
-from ulr.cli.commands import evaluate
-from ulr.cli.terminal import Answer, say, show
+from rich.table import Table
+
+from ulr.cli.arguments import add_force
+from ulr.cli.commands.evaluate import SHOWN, query_count
+from ulr.cli.progress import TERMINAL
+from ulr.cli.terminal import CommandResult, print_line, print_table
 from ulr.config.load import load_settings
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.errors import UserError
+from ulr.evaluation.metrics import LOGGING
+from ulr.evaluation.totals import Estimate, metric_values
 from ulr.pairs.weights import METHOD_NAMES
-from ulr.pipeline.comparison import beside, compare_trials, comparison_table, send
+from ulr.pipeline.comparison import Comparison, run_comparison
 from ulr.pipeline.fit import Trial
-from ulr.pipeline.reports import report_comparison
+from ulr.pipeline.judge import estimates_of
+from ulr.pipeline.trials import TrialResults, overlay_of
 from ulr.report.facts import RERUN
 from ulr.warehouse.overlay import PAIRS, OverlayWarehouse, check_name
 
@@ -27,46 +34,73 @@ EXAMPLE = (
     "--variant slow:lightgbm.learning_rate=0.02,train.num_iterations=600"
 )
 SECTIONS = ("propensities", "pairs", "train", "lightgbm")
-FIXED = ("pairs.method", "pairs.test_fraction")  # --methods; all are judged by the same queries
-_NEXT = re.compile(r",(?=[a-z_]+\.[\w.]+=)")  # a comma that begins another setting
+FIXED = ("pairs.method", "pairs.test_fraction")  # --methods; the same held-out queries for all
+_NEXT_CHANGE = re.compile(r",(?=[a-z_]+\.[\w.]+=)")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The dates, the methods, the variants, and a name to find it all again."""
-    parser.add_argument("--from", dest="first", required=True, metavar="DATE", help="first day")
-    parser.add_argument("--to", dest="last", required=True, metavar="DATE", help="last day")
+    """Add the options."""
+    parser.add_argument("--from", dest="first", required=True, metavar="DATE", help="first date")
+    parser.add_argument("--to", dest="last", required=True, metavar="DATE", help="last date")
     parser.add_argument("--methods", help="such as robust,prs,joint (default: the configured one)")
     parser.add_argument(
         "--variant", action="append", default=[], metavar="NAME:KEY=VALUE,...",
         help="other settings under a name, as in deep:lightgbm.num_leaves=127; may be repeated",
     )  # fmt: skip
     parser.add_argument("--name", default="default", help="folder under reruns/ in the warehouse")
-    parser.add_argument("--force", action="store_true", help="also where nothing has changed")
+    add_force(parser)
 
 
-def run(args: argparse.Namespace, settings: Settings) -> Answer:
-    """Do what is missing, print the comparison, and send it to MLflow."""
+def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
+    """Build what is missing, print the comparison, and log it to MLflow."""
     window = f"{args.first}..{args.last}"
     parse_dates(window)
     title = f"rerun {check_name('--name', args.name)}"
     trials = trials_of(args, settings)
-    compared = compare_trials(title, trials, window, force=args.force)
-    show(comparison_table(compared))
-    where = trials[0].warehouse.storage.shown()
-    say(f"{title}: {len(trials)} models on {len(compared.dates)} days -> {where}")
-    page = report_comparison(RERUN, args.name, compared, settings, settings.promote.metric)
-    send(title, compared, page)
-    return Answer({
-        "name": args.name, "path": where, "dates": [str(d) for d in compared.dates],
-        "tables": [one.to_json() for one in compared.tables],
-        "found": evaluate.found_of(compared.judged, compared.names),
+    path = trials[0].warehouse.storage.shown()
+
+    def show(results: TrialResults) -> None:
+        print_table(comparison_table(results))
+        print_line(f"{title}: {len(trials)} models on {len(results.dates)} days -> {path}")
+
+    comparison = Comparison(RERUN, args.name, title, settings.promote.metric)
+    results = run_comparison(
+        comparison, trials, window, settings, TERMINAL, show=show, force=args.force
+    )
+    return CommandResult({
+        "name": args.name, "path": path, "dates": [str(d) for d in results.dates],
+        "tables": [table.to_json() for table in results.tables],
+        "found": estimates_of(results.evaluation, results.names),
     })  # fmt: skip
 
 
+def comparison_table(results: TrialResults) -> Table:
+    """Return a row per model; in brackets the lead of the first model."""
+    totals, first = results.evaluation.totals, results.names[0]
+    estimates = metric_values(totals, first)
+    metrics = [metric for metric in SHOWN if metric in estimates]
+    table = Table(title=f"evaluated on {query_count(estimates):,} queries; (lead of {first}; "
+                        "* 95% interval without 0)")  # fmt: skip
+    table.add_column("model")
+    for metric in metrics:
+        table.add_column(metric, justify="right")
+    for name in (*results.names, LOGGING):
+        values, leads = metric_values(totals, name), metric_values(totals, first, name)
+        table.add_row(name, *(_cell(values[m], leads.get(m)) for m in metrics))
+    return table
+
+
+def _cell(estimate: Estimate, lead: Estimate | None) -> str:
+    if lead is None:
+        return f"{estimate.value:.4f}"
+    significant = "*" if lead.lower > 0 or lead.upper < 0 else ""
+    return f"{estimate.value:.4f} ({lead.value:+.4f}{significant})"
+
+
 def trials_of(args: argparse.Namespace, settings: Settings) -> list[Trial]:
-    """Every method with the settings as they are, then every method of every variant."""
+    """Return every method with the current settings, then every method of every variant."""
     methods = _methods(args.methods or settings.pairs.method)
-    base = beside(settings, args.name)
+    base = overlay_of(settings, args.name)
     trials = [Trial(method, base, settings.with_method(method)) for method in methods]
     for text in args.variant:
         name, changes = _variant(text)
@@ -82,9 +116,9 @@ def trials_of(args: argparse.Namespace, settings: Settings) -> list[Trial]:
 
 
 def _variant(text: str) -> tuple[str, list[str]]:
-    """A name and its changes, each as --set takes it."""
+    """Return the name of a variant and its changes, each as --set takes it."""
     name, colon, rest = text.partition(":")
-    changes = _NEXT.split(rest)
+    changes = _NEXT_CHANGE.split(rest)
     if not colon or not all("=" in change for change in changes):
         raise UserError(
             f"--variant {text}: expected NAME:KEY=VALUE, as in deep:lightgbm.num_leaves=127,"
@@ -93,7 +127,7 @@ def _variant(text: str) -> tuple[str, list[str]]:
     for key in (change.partition("=")[0] for change in changes):
         if key.partition(".")[0] not in SECTIONS or key in FIXED:
             raise UserError(
-                f"--variant {text}: {key} is the same for all that are compared; a variant "
+                f"--variant {text}: {key} is the same for all variants; a variant "
                 f"changes {', '.join(f'{s}.*' for s in SECTIONS)}, but not {' or '.join(FIXED)}"
             )
     return check_name("--variant", name), changes

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ulr.kernels.threads import use_threads
 from ulr.training.checkpoint import TrainState
 from ulr.training.distributed.communicator import Communicator, PeerLost, pair_within
-from ulr.training.loop import Save, Tell, Timings, TrainSpec, Worker
+from ulr.training.loop import IterationCallback, Save, Timings, TrainSpec, Worker
 from ulr.training.shard import TrainShard
 
 
@@ -40,7 +40,7 @@ def train_local_ranks(
     *,
     threads: int,
     save: Save,
-    tell: Tell,
+    tell: IterationCallback,
 ) -> tuple[TrainState, Timings]:
     """Train the members of this process; `save` and `tell` are called for the first."""
     meshes = [mesh] if len(members) == 1 else pair_within()

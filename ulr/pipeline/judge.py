@@ -1,0 +1,104 @@
+"""Evaluate models on a window, and let the trained model challenge the champion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ulr.config.settings import Settings
+from ulr.engine.session import start_session
+from ulr.evaluation.metrics import LOGGING
+from ulr.evaluation.stage import EvaluationOutcome, build_evaluation
+from ulr.evaluation.totals import Totals, metric_values
+from ulr.groups.window import window_dates
+from ulr.models.published import evaluation_name, read_model, trained_on
+from ulr.propensity.examination import WAREHOUSE, known_propensities
+from ulr.registry import CHAMPION
+from ulr.registry.client import registry_of
+from ulr.registry.promotion import Decision, promote
+from ulr.registry.submission import submission_of
+from ulr.training.parameters import split_parameters
+from ulr.warehouse.tables import Warehouse
+
+
+def load_model_text(warehouse: Warehouse, name: str, settings: Settings) -> str:
+    """Return a model's LightGBM text. name: registry URI, trained method or path of a text file."""
+    if name.startswith(("models:/", "runs:/")):
+        return registry_of(settings).model_text(name)
+    return read_model(warehouse, name)
+
+
+def evaluate_window(
+    warehouse: Warehouse,
+    date: str,
+    models: Mapping[str, str],
+    settings: Settings,
+    *,
+    partition: str | None = None,
+    force: bool = False,
+) -> EvaluationOutcome:
+    """Evaluate models (name to LightGBM text) on a window; refuse data they were trained on.
+
+    partition: partition of `metrics` to publish; by default that of the first model.
+    """
+    dates = window_dates(warehouse, date, settings.propensities.window_days)
+    for model in (trained_on(warehouse, name) for name in models):
+        if settings.evaluate.holdout == "time":
+            model.check_dates(dates)
+        elif settings.evaluate.holdout == "query":
+            model.check_queries(settings.pairs.test_fraction)
+    return build_evaluation(
+        partial(start_session, "evaluate", settings.spark),
+        warehouse,
+        dates,
+        models,
+        propensities=known_propensities(settings.pairs.propensities, warehouse),
+        features=settings.features.path,
+        test_fraction=settings.pairs.test_fraction,
+        evaluate=settings.evaluate,
+        sigmoid=split_parameters(settings.lightgbm, settings.train.objective).options.sigmoid,
+        partition=partition or evaluation_name(next(iter(models))),
+        force=force,
+    )
+
+
+def estimates_of(outcome: EvaluationOutcome, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return every ranking's metrics over all traffic, and the differences from the first one."""
+    pairs: list[tuple[str, str | None]] = [(name, None) for name in (*names, LOGGING)]
+    pairs += [(names[0], rival) for rival in (*names[1:], LOGGING)]
+    return [
+        {"ranking": subject, "against": rival, "metric": metric, **estimate._asdict()}
+        for subject, rival in pairs
+        for metric, estimate in metric_values(outcome.totals, subject, rival).items()
+    ]
+
+
+def challenge_champion(
+    date: str, settings: Settings, *, dry_run: bool = False, force: str | None = None
+) -> Decision:
+    """Register the configured method's model and promote it if it passes the gate.
+
+    force: a reason to promote it whatever the gate decides.
+    """
+    warehouse, method = Warehouse(settings.warehouse.path), settings.pairs.method
+    return promote(
+        registry_of(settings),
+        warehouse,
+        submission_of(warehouse, settings),
+        partial(_evaluate_with_champion, warehouse, date, settings),
+        settings.promote,
+        method=method,
+        measured=settings.pairs.propensities == WAREHOUSE,
+        dry_run=dry_run,
+        force=force,
+    )
+
+
+def _evaluate_with_champion(
+    warehouse: Warehouse, date: str, settings: Settings, champion: str
+) -> Totals:
+    method = settings.pairs.method
+    models = {method: read_model(warehouse, method), CHAMPION: champion}
+    partition = f"{evaluation_name(method)}-against-champion"
+    return evaluate_window(warehouse, date, models, settings, partition=partition).totals

@@ -1,0 +1,71 @@
+"""Nights one after the other, under the warehouse's lock, each with its summary and its page."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from collections.abc import Callable, Iterator, Sequence
+
+from ulr.config.settings import Settings
+from ulr.pipeline.events import Events, StepContext
+from ulr.pipeline.night import STAGES, Night
+from ulr.pipeline.reports import report_night
+from ulr.pipeline.summary import StageResult, Summary, run_stages
+from ulr.warehouse.lock import hold
+from ulr.warehouse.tables import Warehouse
+
+FOLDER = "nights"
+
+
+def run_nights(
+    settings: Settings,
+    dates: Sequence[dt.date],
+    events: Events,
+    *,
+    from_stage: str | None = None,
+    force: bool = False,
+) -> list[Summary]:
+    """Run a night per date and return the summaries; the first failed night is the last."""
+    storage = Warehouse(settings.warehouse.path).storage
+    skipped = STAGES.index(from_stage) if from_stage in STAGES else 0
+    total = len(dates) * (len(STAGES) - skipped)
+    summaries: list[Summary] = []
+    with (
+        hold(storage, FOLDER, "this warehouse's night"),
+        events.steps("nightly", total, "stages") as step,
+    ):
+        for date in dates:
+            night = Night(settings, date, force, events)
+            stages = [
+                (name, _followed(step, f"{date} {name}", run)) for name, run in night.stages()
+            ]
+            summary = run_stages(str(date), stages, from_stage=from_stage)
+            summaries.append(summary)
+            storage.write_json(summary.to_json(), FOLDER, f"{date}.json")
+            path = storage.shown(FOLDER, f"{date}.json")
+            events.line(f"nightly {date}: {summary.outcome} in {summary.seconds:.1f} s -> {path}")
+            with _recorded(summary):
+                report_night(night, summary, events)
+            storage.write_json(summary.to_json(), FOLDER, f"{date}.json")
+            if summary.error is not None:
+                break
+    return summaries
+
+
+def _followed(
+    step: StepContext, title: str, run: Callable[[], StageResult]
+) -> Callable[[], StageResult]:
+    def followed() -> StageResult:
+        with step(title):
+            return run()
+
+    return followed
+
+
+@contextlib.contextmanager
+def _recorded(summary: Summary) -> Iterator[None]:
+    """Record an error of the block in the summary; an earlier error of the night takes priority."""
+    try:
+        yield
+    except Exception as error:
+        summary.fail(error)
