@@ -118,7 +118,7 @@ def test_the_model_is_registered_promoted_once_and_listed(trained, capsys):
     (last,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("2 "))
     assert last.endswith("rolled back: it is over")
     assert main(["registry", "sync", *flags]) == 0
-    assert "nothing waits" in capsys.readouterr().out
+    assert "0 models are queued" in capsys.readouterr().out
 
 
 def test_the_champion_scores_a_features_table_and_rejects_another_width(trained, capsys):

@@ -132,8 +132,8 @@ def _plain(plan: EvaluationPlan) -> dict[str, Any]:
     }
 
 
-def last_totals(warehouse: Warehouse, method: str, text: str) -> Totals | None:
-    """What was published of this very model, or None."""
+def published_totals(warehouse: Warehouse, method: str, text: str) -> Totals | None:
+    """Return the published totals of exactly this model (text), or None."""
     where = f"stage=evaluate-{partition_name(method)}"
     published = warehouse.current("metrics", where)
     if published is None or published.inputs["models"].get(method) != fingerprint(text):

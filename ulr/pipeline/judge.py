@@ -81,15 +81,14 @@ def challenge_champion(
 
     force: a reason to promote it whatever the gate decides.
     """
-    warehouse, method = Warehouse(settings.warehouse.path), settings.pairs.method
+    warehouse = Warehouse(settings.warehouse.path)
     return promote(
         registry_of(settings),
         warehouse,
         submission_of(warehouse, settings),
         partial(_evaluate_with_champion, warehouse, date, settings),
         settings.promote,
-        method=method,
-        measured=settings.pairs.propensities == WAREHOUSE,
+        published_propensities=settings.pairs.propensities == WAREHOUSE,
         dry_run=dry_run,
         force=force,
     )
