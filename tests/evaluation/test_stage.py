@@ -25,7 +25,7 @@ def test_any_number_of_partitions_gives_the_totals_of_one_process(spark, tables)
     plan = EvaluationPlan(GIVEN, max_label=2)
     sources = JoinInputs(
         f"{root}/groups", [f"{root}/groups/{n}.parquet" for n in ("one", "two")],
-        f"{root}/features", [f.path for f in find_features(f"{root}/features")],
+        f"{root}/features", find_features(f"{root}/features").paths,
     )  # fmt: skip
     want = evaluate_queries(groups, FEATURES, {}, plan)
     got = evaluate_models(spark, sources, {}, plan, 3)
@@ -78,7 +78,7 @@ def test_held_out_queries_are_not_in_the_pairs(trained):
     ("change", "message"),
     [
         (["--set", "evaluate.holdout=time"], "was trained on 2026-01-01"),
-        (["--set", "pairs.test_fraction=0"], "no query was left out"),
+        (["--set", "pairs.test_fraction=0"], "no queries are held out"),
         (["--set", "pairs.test_fraction=0.5"], "trained with pairs.test_fraction=0.3"),
         (["--model", "prs"], "has no model of method prs; it has joint"),
         (["--model", "absent.txt"], "expected a method"),

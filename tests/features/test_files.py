@@ -7,7 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from ulr.errors import UserError
-from ulr.features.files import feature_names, other_names, read_features, with_names
+from ulr.features.files import (
+    feature_names,
+    find_features,
+    other_names,
+    read_features,
+    with_names,
+)
 from ulr.models.booster import check_order, feature_difference, load_booster, model_feature_names
 from ulr.training.bins import make_reference
 from ulr.warehouse.schema import features_schema
@@ -78,10 +84,10 @@ def test_files_of_one_table_in_different_orders_are_refused(tmp_path):
 
 
 def test_a_model_is_not_given_its_features_in_another_order(tmp_path):
-    path = written(tmp_path, "a.parquet", NAMES)
-    check_order("", path, {"same": model(NAMES), "without names": model()})
+    features = find_features(written(tmp_path, "a.parquet", NAMES))
+    check_order(features, {"same": model(NAMES), "without names": model()})
     with pytest.raises(UserError, match="feature 1 is price where it is age in model other"):
-        check_order("", path, {"other": model(NAMES[::-1])})
+        check_order(features, {"other": model(NAMES[::-1])})
 
 
 def test_two_models_are_told_apart_by_number_and_by_name():

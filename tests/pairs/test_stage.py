@@ -38,7 +38,7 @@ def tables(tmp_path_factory):
 
 def sources(root):
     groups = [f"{root}/groups/{n}.parquet" for n in ("one", "two")]
-    features = [f.path for f in find_features(f"{root}/features")]
+    features = find_features(f"{root}/features").paths
     return JoinInputs(f"{root}/groups", groups, f"{root}/features", features)
 
 

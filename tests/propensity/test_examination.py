@@ -92,7 +92,7 @@ def published(root, curve: dict[str | None, list[float | None]], run="x") -> War
 def publish(warehouse, name, table, run):
     with warehouse.writing(name, "", run) as draft:
         Storage(draft.url).write_table(table, "part-00000.parquet")
-        draft.publish(run, counts={}, inputs={}, settings={})
+        draft.publish({})
 
 
 def test_theta_of_one_run_and_psi_of_another_are_refused(tmp_path):

@@ -191,7 +191,7 @@ def warehouse(tmp_path):
         with house.writing("groups", f"dt={date}", "x") as draft:
             table = pa.Table.from_pylist(random_groups(rng, 400), schema=groups_schema)
             pq.write_table(table, f"{draft.url}/part-00000.parquet")
-            draft.publish(str(date), counts={}, inputs={}, settings={})
+            draft.publish({})
     return house
 
 
@@ -267,7 +267,7 @@ def test_a_run_cut_short_between_two_tables_is_not_taken_for_done(spark, warehou
     how = settings_of("propensities.estimator=given", "propensities.given.theta=[1, 0.6, 0.4]")
     done = build_propensities(lambda: spark, warehouse, DATES, how).manifest
     with warehouse.writing("joint_propensities", "", "other") as draft:
-        draft.publish("other", counts={}, inputs={}, settings={})
+        draft.publish({})
     again = build_propensities(lambda: spark, warehouse, DATES, how)
     assert not again.skipped
     assert again.manifest.fingerprint == done.fingerprint

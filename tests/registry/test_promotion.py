@@ -87,7 +87,7 @@ def test_warnings_about_the_published_propensities_block_a_model_that_uses_them(
     with warehouse.writing("diagnostics", "", "x") as draft:
         table = pa.Table.from_pylist(rows, schema=diagnostics_schema)
         Storage(draft.url).write_table(table, "part-00000.parquet")
-        draft.publish("x", counts={}, inputs={}, settings={})
+        draft.publish({})
     model = submission("a")
     model.metrics[SAMPLE_SIZE] = 100.0
     for published, outcome in ((True, "kept"), (False, "promoted")):

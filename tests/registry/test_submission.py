@@ -12,15 +12,14 @@ from ulr.warehouse.tables import Warehouse
 ROW = {"stage": "pairs", "subject": "joint", "name": "effective_sample_size", "value": 70.0}
 
 
-def publish(warehouse, table, partition, identity, content, **record):
-    with warehouse.writing(table, partition, identity) as draft:
+def publish(warehouse, table, partition, identity, content, **origin):
+    with warehouse.writing(table, partition, identity, **origin) as draft:
         for name, rows in content.items():
             if isinstance(rows, pa.Table):
                 Storage(draft.url).write_table(rows, name)
             else:
                 Storage(draft.url).write_text(rows, name)
-        defaults = {"counts": {"trees": 1}, "inputs": {}, "settings": {}}
-        draft.publish(identity, **(defaults | record))
+        draft.publish({"trees": 1})
 
 
 @pytest.mark.parametrize(("trained_on", "known"), [("now", True), ("before", False)])

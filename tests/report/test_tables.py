@@ -25,12 +25,12 @@ from ulr.warehouse.tables import Warehouse
 DATES = [dt.date(2026, 1, 1), dt.date(2026, 1, 2)]
 
 
-def publish(warehouse, table, partition, rows, schema, **record):
-    with warehouse.writing(table, partition, "x") as draft:
+def publish(warehouse, table, partition, rows, schema, *, counts=None, **origin):
+    with warehouse.writing(table, partition, "x", **origin) as draft:
         if rows:
             content = pa.Table.from_pylist(rows, schema=schema)
             Storage(draft.url).write_table(content, "part-00000.parquet")
-        draft.publish("x", **{"counts": {}, "inputs": {}, "settings": {}} | record)
+        draft.publish(counts or {})
 
 
 @pytest.fixture

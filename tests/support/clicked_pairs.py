@@ -76,4 +76,4 @@ def publish_pairs(folder: Path) -> None:
     with warehouse.writing("pairs", "method=joint", "made-for-a-test") as draft:
         for n, start in enumerate(range(0, 70, 25)):
             Storage(draft.url).write_table(table.slice(start, 25), f"part-{n:05d}.parquet")
-        draft.publish("made-for-a-test", counts={"queries": 70}, inputs={}, settings={})
+        draft.publish({"queries": 70})

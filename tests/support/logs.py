@@ -6,7 +6,6 @@ import datetime as dt
 import json
 import random
 from collections import Counter
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -96,12 +95,14 @@ def settings(log: Path, *changes: str):
 
 def build(spark, root: Path, log: Path, *changes: str, date: dt.date = DATE, force: bool = False):
     chosen = settings(log, *changes)
-    warehouse = Warehouse(str(root))
-    sessions, groups = chosen.sessions, chosen.groups
-    start = partial(lambda: spark)
     return build_groups(
-        start, warehouse, date, sessions=sessions, groups=groups, force=force
-    )  # fmt: skip
+        lambda: spark,
+        Warehouse(str(root)),
+        date,
+        log=chosen.log,
+        groups=chosen.groups,
+        force=force,
+    )
 
 
 def rows_of(root: Path, table: str, date: dt.date = DATE) -> list[dict]:

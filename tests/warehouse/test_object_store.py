@@ -49,7 +49,7 @@ def bucket(server, request, monkeypatch):
 def publish(warehouse: Warehouse, table: pa.Table, identity: str) -> None:
     with warehouse.writing("scores", "", identity) as draft:
         Storage(draft.url).write_table(table, "part-00000.parquet")
-        draft.publish(identity, counts={}, inputs={}, settings={})
+        draft.publish({})
 
 
 def test_a_table_is_published_replaced_and_swept(bucket):

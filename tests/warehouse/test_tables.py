@@ -23,7 +23,7 @@ DAY = "dt=2026-01-01"
 def publish(warehouse: Warehouse, identity: str, values: list[int], partition: str = DAY):
     with warehouse.writing("groups", partition, identity) as draft:
         Storage(draft.url).write_table(pa.table({"x": values}), "part-00000.parquet")
-        return draft.publish(identity, counts={"rows": len(values)}, inputs=[], settings={})
+        return draft.publish({"rows": len(values)})
 
 
 def content(warehouse: Warehouse, partition: str = DAY) -> list[int]:
@@ -201,7 +201,7 @@ def test_a_writer_that_slept_through_its_lease_publishes_nothing(tmp_path, lease
         warehouse.storage.write_json(rival, f"groups/{DAY}", ".lock")
         warehouse.storage.write_text("", f"groups/{DAY}", "rival-1", "part-00000.parquet")
         with pytest.raises(UserError, match="another has begun to write"):
-            draft.publish("b", counts={}, inputs=[], settings={})
+            draft.publish({})
     assert content(warehouse) == [1]
     assert "rival-1" in folders(warehouse)  # what the successor is writing is left alone
 
@@ -214,11 +214,11 @@ def test_files_that_were_swept_away_are_not_published_as_an_empty_table(tmp_path
         files.write_table(pa.table({"x": [2]}), "part-00000.parquet")
         files.delete()
         files.write_table(pa.table({"x": [3]}), "part-00001.parquet")
-        with pytest.raises(UserError, match="b-1: what was written there is gone"):
-            draft.publish("b", counts={}, inputs=[], settings={})
+        with pytest.raises(UserError, match="b-1: another run removed these files"):
+            draft.publish({})
     assert content(warehouse) == [1]
     with warehouse.writing("groups", DAY, "c") as draft:  # a table without files is one
-        draft.publish("c", counts={"rows": 0}, inputs=[], settings={})
+        draft.publish({"rows": 0})
     assert warehouse.files("groups", DAY) == []
     assert not list(tmp_path.rglob("_*"))
 

@@ -1,10 +1,11 @@
-"""Models judged on held-out queries: totals of every partition, added up and published."""
+"""Evaluate models on held-out queries and publish the table `metrics`."""
 
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial, reduce
 from itertools import combinations
 from operator import add
@@ -16,25 +17,26 @@ from ulr.config.settings import Evaluate
 from ulr.errors import UserError
 from ulr.evaluation.metrics import EvaluationPlan
 from ulr.evaluation.tasks import EVALUATED, evaluate_partition
-from ulr.evaluation.totals import Totals, metrics_table, read_totals
+from ulr.evaluation.totals import STAGE, Totals, metrics_table, read_totals
 from ulr.features.copartition import JoinInputs, gather
 from ulr.features.files import find_features
+from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.models.booster import check_order
 from ulr.propensity.examination import Examination
-from ulr.warehouse.stage import fingerprint, fingerprint_of
+from ulr.warehouse.stage import fingerprint, publish_if_changed
 from ulr.warehouse.storage import Storage
-from ulr.warehouse.tables import Outcome, Warehouse, partition_name
+from ulr.warehouse.tables import Manifest, Outcome, Warehouse, WriteTransaction, partition_name
 
 NO_HOLDOUT = (
-    "evaluate.holdout=query with pairs.test_fraction=0: no query was left out; set pairs.test_fraction "
-    "and train again, or use evaluate.holdout=time"
+    "evaluate.holdout=query with pairs.test_fraction=0: no queries are held out; set "
+    "pairs.test_fraction and train again, or use evaluate.holdout=time"
 )
-TOTALS = "_totals.json"  # the totals themselves; a name that readers of the table pass over
+TOTALS = "_totals.json"  # the totals behind the table; readers of tables ignore the leading _
 
 
 @dataclass(frozen=True)
 class EvaluationOutcome(Outcome):
-    """With what was found."""
+    """The published table with its totals."""
 
     totals: Totals
 
@@ -53,46 +55,53 @@ def build_evaluation(
     partition: str = "",
     force: bool = False,
 ) -> EvaluationOutcome:
-    """Publish `metrics` of the models (name to LightGBM text; each against those after it)."""
+    """Publish `metrics` of the models (name to LightGBM text), each compared with later ones."""
     by_query = evaluate.holdout == "query"
     if by_query and test_fraction == 0:
         raise UserError(NO_HOLDOUT)
-    days = [f"dt={date}" for date in dates]
-    files = [f for day in days for f in warehouse.files("groups", day)]
-    found = find_features(features)
-    check_order(features, found[0].path, models)
+    feature_files = find_features(features)
+    check_order(feature_files, models)
     plan = _plan(models, propensities, evaluate, sigmoid)
-    settings = evaluate.model_dump() | {
-        "test_fraction": test_fraction if by_query else 0.0,
-        "sigmoid": sigmoid,
-    }
-    inputs = {
-        "groups": {day: warehouse.current("groups", day).fingerprint for day in days},
-        "features": [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in found],
-        "models": {name: fingerprint(text) for name, text in models.items()},
-        "propensities": fingerprint(_plain(plan)),
-    }
-    identity = fingerprint_of(inputs=inputs, settings=settings)
-    where = f"stage=evaluate-{partition or next(iter(models))}"
-    published = warehouse.current("metrics", where)
-    if published and published.fingerprint == identity and not force:
-        kept = warehouse.storage.read_json("metrics", where, published.folder, TOTALS)
-        return EvaluationOutcome(published, True, read_totals(kept["totals"]))
-    part = "test" if by_query else "all"
     sources = JoinInputs(
-        warehouse.storage.url, files, features, [f.path for f in found], test_fraction, part
+        warehouse.storage.url,
+        groups_files(warehouse, dates),
+        features,
+        feature_files.paths,
+        test_fraction,
+        "test" if by_query else "all",
     )
-    totals = evaluate_models(start_spark(), sources, models, plan, evaluate.partitions)
-    if not totals.sums:
-        raise UserError(f"no group of {days[0]} to {days[-1]} is held out; nothing to judge by")
-    with warehouse.writing("metrics", where, identity) as draft:
+
+    def write(metrics: WriteTransaction) -> Totals:
+        totals = evaluate_models(start_spark(), sources, models, plan, evaluate.partitions)
+        if not totals.sums:
+            raise UserError(
+                f"no held-out query has groups from {dates[0]} to {dates[-1]}; evaluate on more "
+                "dates, or hold out more queries (pairs.test_fraction) and train again"
+            )
         table = metrics_table(totals)
-        folder = Storage(draft.url)
-        folder.write_table(table, "part-00000.parquet")
-        folder.write_json({"totals": totals.to_json()}, TOTALS)
-        counts = {"rows": table.num_rows}
-        manifest = draft.publish(identity, counts=counts, inputs=inputs, settings=settings)
-    return EvaluationOutcome(manifest, False, totals)
+        metrics.write_table(table)
+        Storage(metrics.url).write_json({"totals": totals.to_json()}, TOTALS)
+        metrics.publish({"rows": table.num_rows})
+        return totals
+
+    outcome, totals = publish_if_changed(
+        warehouse,
+        "metrics",
+        _partition(partition or next(iter(models))),
+        inputs={
+            "groups": groups_fingerprints(warehouse, dates),
+            "features": feature_files.identity,
+            "models": {name: fingerprint(text) for name, text in models.items()},
+            "propensities": fingerprint(_examination_values(plan)),
+        },
+        settings=evaluate.model_dump()
+        | {"test_fraction": test_fraction if by_query else 0.0, "sigmoid": sigmoid},
+        write=write,
+        force=force,
+    )
+    if totals is None:
+        totals = _read_totals(warehouse, outcome.manifest)
+    return EvaluationOutcome(outcome.manifest, outcome.skipped, totals)
 
 
 def evaluate_models(
@@ -106,6 +115,23 @@ def evaluate_models(
     evaluate = partial(evaluate_partition, models=dict(models), plan=plan)
     rows = gather(spark, sources, partitions).mapInArrow(evaluate, EVALUATED).collect()
     return reduce(add, (read_totals(row.totals) for row in rows), Totals())
+
+
+def published_totals(warehouse: Warehouse, method: str, text: str) -> Totals | None:
+    """Return the published totals of a method's model, or None if its text is another one."""
+    manifest = warehouse.current("metrics", _partition(partition_name(method)))
+    if manifest is None or manifest.inputs["models"].get(method) != fingerprint(text):
+        return None
+    return _read_totals(warehouse, manifest)
+
+
+def _partition(name: str) -> str:
+    return f"stage={STAGE}-{name}"
+
+
+def _read_totals(warehouse: Warehouse, manifest: Manifest) -> Totals:
+    path = (manifest.table, manifest.partition, manifest.folder, TOTALS)
+    return read_totals(json.loads(warehouse.storage.read_text(*path))["totals"])
 
 
 def _plan(
@@ -125,18 +151,9 @@ def _plan(
     )
 
 
-def _plain(plan: EvaluationPlan) -> dict[str, Any]:
+def _examination_values(plan: EvaluationPlan) -> dict[str, Any]:
+    """Return the propensities as JSON values, for the fingerprint."""
     return {
-        str(name): [None if v is None else v.tolist() for v in asdict(replace(p)).values()]
-        for name, p in [(None, plan.pooled), *plan.by_segment.items()]
+        str(name): [None if v is None else v.tolist() for v in asdict(examination).values()]
+        for name, examination in [(None, plan.pooled), *plan.by_segment.items()]
     }
-
-
-def published_totals(warehouse: Warehouse, method: str, text: str) -> Totals | None:
-    """Return the published totals of exactly this model (text), or None."""
-    where = f"stage=evaluate-{partition_name(method)}"
-    published = warehouse.current("metrics", where)
-    if published is None or published.inputs["models"].get(method) != fingerprint(text):
-        return None
-    kept = warehouse.storage.read_json("metrics", where, published.folder, TOTALS)
-    return read_totals(kept["totals"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -25,17 +26,39 @@ BATCH = 65_536
 _NOT_IN_A_MODEL = re.compile(r'[\s",:\[\]{}]')
 
 
-def find_features(url: str) -> list[StoredFile]:
-    """The files of a folder, or the one file; paths as the filesystem spells them."""
+@dataclass(frozen=True)
+class FeatureFiles:
+    """The files of a features table; `paths` are on the filesystem of `url`."""
+
+    url: str
+    files: list[StoredFile]
+
+    @property
+    def paths(self) -> list[str]:
+        """The files, as the filesystem names them."""
+        return [file.path for file in self.files]
+
+    @property
+    def identity(self) -> list[list[object]]:
+        """Name, size and time of each file: the files' part of a fingerprint."""
+        return [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in self.files]
+
+    def names(self) -> list[str]:
+        """Return the names of the features, or nothing if the first file has none."""
+        return feature_names(self.url, self.files[0].path)
+
+
+def find_features(url: str) -> FeatureFiles:
+    """Return the one file or the files of a folder; raise UserError if there are none."""
     fs, path = open_filesystem(url)
     info = fs.get_file_info(path)
     if info.type == pafs.FileType.File:
-        return [StoredFile(path, info.size, info.mtime_ns)]
+        return FeatureFiles(url, [StoredFile(path, info.size, info.mtime_ns)])
     storage = Storage(url)
     files = [StoredFile(storage.path(f.path), f.size, f.mtime_ns) for f in storage.files()]
     if not files:
         raise UserError(f"no feature files at {url!r}; give a folder or a file in features.path")
-    return files
+    return FeatureFiles(url, files)
 
 
 def feature_names(url: str, path: str) -> list[str]:

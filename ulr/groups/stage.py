@@ -14,11 +14,11 @@ from ulr.clicklog.pages import open_pages
 from ulr.config.settings import Groups, Log
 from ulr.errors import InvalidData
 from ulr.groups.tasks import write_groups
-from ulr.warehouse.stage import fingerprint_of
-from ulr.warehouse.tables import Outcome, Warehouse
+from ulr.warehouse.stage import publish_if_changed
+from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction
 
-# Where the log lies and how much memory may be used do not change what is published.
-_NOT_IN_FINGERPRINT = ("path", "max_repeated_ids")
+# The log's location and the memory limit do not change the published rows.
+_NOT_IN_FINGERPRINT = ("log.path", "log.max_repeated_ids")
 
 
 def build_groups(
@@ -30,21 +30,14 @@ def build_groups(
     groups: Groups,
     force: bool = False,
 ) -> Outcome:
-    """Read the date's log and publish `groups` and `quarantine`; quarantine first, so that groups
-    are never newer than the record of what they left out."""
+    """Publish `groups` and `quarantine` of one date's log.
+
+    Quarantine is published first, and also if too many rows broke the contract: only the groups
+    are withheld then.
+    """
     files = find_log(log.path, date)
-    settings = {"log": log.model_dump(), "groups": groups.model_dump()}
-    inputs = files.identity
-    matters = {k: v for k, v in settings["log"].items() if k not in _NOT_IN_FINGERPRINT}
-    identity = fingerprint_of(inputs=inputs, settings=matters | settings["groups"])
-    partition = f"dt={date}"
-    published = warehouse.current("groups", partition)
-    if published and published.fingerprint == identity and not force:
-        return Outcome(published, skipped=True)
-    with (
-        warehouse.writing("groups", partition, identity) as good,
-        warehouse.writing("quarantine", partition, identity) as bad,
-    ):
+
+    def write(good: WriteTransaction, bad: WriteTransaction) -> None:
         counts = write_groups(
             open_pages(start_spark(), files, log),
             groups_url=good.url,
@@ -53,10 +46,22 @@ def build_groups(
             max_position=groups.max_position,
             max_repeated_ids=log.max_repeated_ids,
         )
-        record = {"counts": dict(counts), "inputs": inputs, "settings": settings}
-        bad.publish(identity, **record)
+        bad.publish(counts)
         refuse_if_broken(counts, log.max_bad_fraction, f"{date}")
-        return Outcome(good.publish(identity, **record), skipped=False)
+        good.publish(counts)
+
+    outcome, _ = publish_if_changed(
+        warehouse,
+        "groups",
+        f"dt={date}",
+        inputs=files.identity,
+        settings={"log": log.model_dump(), "groups": groups.model_dump()},
+        not_in_fingerprint=_NOT_IN_FINGERPRINT,
+        side_tables=[("quarantine", f"dt={date}")],
+        write=write,
+        force=force,
+    )
+    return outcome
 
 
 def refuse_if_broken(counts: Counter[str], max_share: float, what: str) -> None:

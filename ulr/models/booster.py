@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ulr.engine.columns import lists
 from ulr.errors import UserError
-from ulr.features.files import feature_names, other_names
+from ulr.features.files import FeatureFiles, other_names
 
 
 def lightgbm_version() -> str:
@@ -40,17 +40,17 @@ def feature_difference(first: str, second: str) -> str:
     return other_names(model_feature_names(one), model_feature_names(two))
 
 
-def check_order(url: str, path: str, models: Mapping[str, str]) -> None:
+def check_order(features: FeatureFiles, models: Mapping[str, str]) -> None:
     """Raise if a model (text by name) was trained on these features in another order.
 
-    Without names in the features file or in the model the order cannot be checked.
+    Without names in the features files or in the model the order cannot be checked.
     """
-    given = feature_names(url, path)
+    names = features.names()
     for name, text in models.items():
-        if difference := other_names(model_feature_names(load_booster(text)), given):
+        if difference := other_names(model_feature_names(load_booster(text)), names):
             raise UserError(
-                f"{path}: {difference} in model {name}; give the features in the order it was "
-                "trained on, or train on these"
+                f"{features.paths[0]}: {difference} in model {name}; give the features in the "
+                "order it was trained on, or train on these"
             )
 
 

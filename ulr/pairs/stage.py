@@ -12,16 +12,16 @@ from pyspark.sql import SparkSession
 
 from ulr.config.settings import Pairs
 from ulr.features.copartition import JoinInputs
-from ulr.features.files import feature_names, find_features
+from ulr.features.files import find_features
+from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.pairs.table import PairConfig, PairReport, make_pair_config
 from ulr.pairs.tasks import choose_variance, write_pairs
 from ulr.propensity.examination import known_propensities
 from ulr.warehouse.schema import metrics_schema
-from ulr.warehouse.stage import fingerprint_of
-from ulr.warehouse.storage import Storage
-from ulr.warehouse.tables import Outcome, Warehouse, partition_name
+from ulr.warehouse.stage import fingerprint, publish_if_changed
+from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction, partition_name
 
-# Where files lie does not change what is published; their content is fingerprinted instead.
+# A path; the content of its file is part of the inputs.
 _NOT_IN_FINGERPRINT = ("propensities",)
 
 
@@ -34,45 +34,47 @@ def build_pairs(
     features: str,
     force: bool = False,
 ) -> Outcome:
-    """Publish `pairs` for one method over a window of dates, and its weight health in `metrics`."""
+    """Publish `pairs` of one method over a window, and their weight health in `metrics`."""
     pair_config = pair_config_of(pairs, warehouse)
-    partition = partition_name(pairs.method)
-    days = [f"dt={date}" for date in dates]
-    groups_files = [f for day in days for f in warehouse.files("groups", day)]
-    found = find_features(features)
+    feature_files = find_features(features)
+    sources = JoinInputs(
+        warehouse.storage.url, groups_files(warehouse, dates), features, feature_files.paths,
+        pairs.test_fraction, "train",
+    )  # fmt: skip
+    weights = [pair_config.tables.tolist(), _listed(pair_config.psi), dict(pair_config.segments)]
     inputs = {
-        "groups": {day: warehouse.current("groups", day).fingerprint for day in days},
-        "features": [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in found],
-        "weights": [
-            pair_config.tables.tolist(),
-            _listed(pair_config.psi),
-            dict(pair_config.segments),
-        ],
+        "groups": groups_fingerprints(warehouse, dates),
+        "features": feature_files.identity,
+        "weights": fingerprint(weights),
     }
-    if names := feature_names(features, found[0].path):
+    if names := feature_files.names():
         inputs["feature_names"] = names
-    settings = pairs.model_dump()
-    matters = {k: v for k, v in settings.items() if k not in _NOT_IN_FINGERPRINT}
-    identity = fingerprint_of(inputs=inputs, settings=matters)
-    published = warehouse.current("pairs", partition)
-    if published and published.fingerprint == identity and not force:
-        return Outcome(published, skipped=True)
-    with warehouse.writing("pairs", partition, identity) as draft:
-        spark = start_spark()
-        sources = JoinInputs(
-            warehouse.storage.url, groups_files, features, [f.path for f in found],
-            pairs.test_fraction, "train",
-        )  # fmt: skip
-        if pair_config.psi is not None and pair_config.co_click_variance is None:
-            told = choose_variance(spark, sources, pair_config, pairs.partitions)
-            pair_config = replace(pair_config, co_click_variance=told)
+
+    def write(table: WriteTransaction, health: WriteTransaction) -> None:
+        spark, config = start_spark(), pair_config
+        if config.psi is not None and config.co_click_variance is None:
+            variance = choose_variance(spark, sources, config, pairs.partitions)
+            config = replace(config, co_click_variance=variance)
         report = write_pairs(
-            spark, sources, pair_config, pairs_url=draft.url, partitions=pairs.partitions
+            spark, sources, config, pairs_url=table.url, partitions=pairs.partitions
         )
-        inputs["weights"] = "see settings"  # the tables are in the fingerprint, and large
-        record = {"counts": dict(report.counts), "inputs": inputs, "settings": settings}
-        _publish_health(warehouse, pair_config, identity, report, record)
-        return Outcome(draft.publish(identity, **record), skipped=False)
+        health.write_table(health_table(config, report))
+        health.publish(report.counts)
+        table.publish(report.counts)
+
+    partition = partition_name(pairs.method)
+    outcome, _ = publish_if_changed(
+        warehouse,
+        "pairs",
+        partition,
+        inputs=inputs,
+        settings=pairs.model_dump(),
+        not_in_fingerprint=_NOT_IN_FINGERPRINT,
+        side_tables=[("metrics", f"stage=pairs-{partition}")],
+        write=write,
+        force=force,
+    )
+    return outcome
 
 
 def pair_config_of(pairs: Pairs, warehouse: Warehouse) -> PairConfig:
@@ -101,12 +103,3 @@ def health_table(pair_config: PairConfig, report: PairReport) -> pa.Table:
         rows.append({"stage": "pairs", "subject": subject, "name": "co_click_variance",
                      "value": pair_config.co_click_variance})  # fmt: skip
     return pa.Table.from_pylist(rows, schema=metrics_schema)
-
-
-def _publish_health(
-    warehouse: Warehouse, pair_config: PairConfig, identity: str, report: PairReport, record: dict
-) -> None:
-    partition = f"stage=pairs-{partition_name(pair_config.method)}"
-    with warehouse.writing("metrics", partition, identity) as draft:
-        Storage(draft.url).write_table(health_table(pair_config, report), "part-00000.parquet")
-        draft.publish(identity, **record)

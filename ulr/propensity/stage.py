@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from ulr.config.settings import Propensities
 from ulr.errors import UserError
 from ulr.features.files import find_features
+from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.propensity import diagnostics
 from ulr.propensity.affine import regressions
 from ulr.propensity.browsing import fit_browsing
@@ -26,11 +27,9 @@ from ulr.propensity.regression_em import Exposures
 from ulr.propensity.swap_counts import Arm, counts_of
 from ulr.propensity.tables import SegmentResult, curve_table, findings_table, joint_table
 from ulr.propensity.tasks import em_exposures, exposures, harvest_table, moment_table, swap_counts
-from ulr.warehouse.stage import fingerprint_of
+from ulr.warehouse.stage import publish_if_changed
 from ulr.warehouse.storage import Storage
-from ulr.warehouse.tables import Outcome, Warehouse
-
-TABLES = ("diagnostics", "joint_propensities", "propensities")  # one run's, the last to be read
+from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction
 
 
 @dataclass(frozen=True)
@@ -48,32 +47,33 @@ def build_propensities(
     *,
     force: bool = False,
 ) -> PropensityOutcome:
-    """Estimate from the dates' groups; publish what was found, psi, and theta last."""
-    partitions = [f"dt={date}" for date in dates]
-    published = {p: warehouse.current("groups", p) for p in partitions}
-    files = [f for p in partitions for f in warehouse.files("groups", p)]
-    inputs = {p: m.fingerprint for p, m in published.items() if m is not None} | _files_read(how)
-    settings = how.model_dump()
-    identity = fingerprint_of(inputs=inputs, settings=settings)
-    there = [warehouse.current(table) for table in TABLES]
-    if all(m and m.fingerprint == identity for m in there) and not force:
-        return PropensityOutcome(there[-1], skipped=True)
-    results = estimate_propensities(start_spark(), warehouse.storage.url, files, how)
-    curve, joint, findings = curve_table(results), joint_table(results), findings_table(results)
-    record = {"inputs": inputs, "settings": settings}
-    with (
-        warehouse.writing("diagnostics", "", identity) as checks,
-        warehouse.writing("joint_propensities", "", identity) as pairs,
-        warehouse.writing("propensities", "", identity) as theta,
-    ):
-        Storage(checks.url).write_table(findings, "part-00000.parquet")
-        Storage(pairs.url).write_table(joint, "part-00000.parquet")
-        Storage(theta.url).write_table(curve, "part-00000.parquet")
-        pairs.publish(identity, counts={"rows": joint.num_rows}, **record)
-        counts = {"rows": curve.num_rows, "findings": findings.num_rows}
-        checks.publish(identity, counts={"rows": findings.num_rows}, **record)
-        manifest = theta.publish(identity, counts=counts, **record)
-    return PropensityOutcome(manifest, False, results)
+    """Estimate from the dates' groups; publish psi, the diagnostics, and theta last."""
+    files = groups_files(warehouse, dates)
+
+    def write(
+        theta: WriteTransaction, joint: WriteTransaction, checks: WriteTransaction
+    ) -> list[SegmentResult]:
+        results = estimate_propensities(start_spark(), warehouse.storage.url, files, how)
+        curves, pairs = curve_table(results), joint_table(results)
+        findings = findings_table(results)
+        joint.write_table(pairs)
+        checks.write_table(findings)
+        theta.write_table(curves)
+        joint.publish({"rows": pairs.num_rows})
+        checks.publish({"rows": findings.num_rows})
+        theta.publish({"rows": curves.num_rows, "findings": findings.num_rows})
+        return results
+
+    outcome, results = publish_if_changed(
+        warehouse,
+        "propensities",
+        inputs=groups_fingerprints(warehouse, dates) | _files_read(how),
+        settings=how.model_dump(),
+        side_tables=[("joint_propensities", ""), ("diagnostics", "")],
+        write=write,
+        force=force,
+    )
+    return PropensityOutcome(outcome.manifest, outcome.skipped, results or [])
 
 
 def estimate_propensities(
@@ -130,7 +130,7 @@ def plain_rates(
     positions: int,
 ) -> tuple[np.ndarray, int]:
     """Co-click rates (click rates on the diagonal) of unswapped pages, and the number of pages."""
-    files = [f for date in dates for f in warehouse.files("groups", f"dt={date}")]
+    files = groups_files(warehouse, dates)
     rows = swap_counts(start_spark(), warehouse.storage.url, files, max_position=positions)
     counts = counts_of(rows, positions)
     arms = [b.kept for b in counts.buckets.values()]
@@ -168,8 +168,7 @@ def _files_read(how: Propensities) -> dict[str, Any]:
     if how.estimator == "given" and how.given.file:
         return {"given": _given(how)}
     if how.estimator == "regression_em" and how.regression_em.features:
-        found = find_features(how.regression_em.features)
-        return {"features": [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in found]}
+        return {"features": find_features(how.regression_em.features).identity}
     return {}
 
 

@@ -14,15 +14,23 @@ from ulr.training.distributed.driver import DistributedOptions, Training, train_
 from ulr.training.distributed.shuffle import PairFiles
 from ulr.training.distributed.telemetry import Event
 from ulr.training.plan import TrainPlan, record_of
-from ulr.warehouse.stage import fingerprint, fingerprint_of
+from ulr.warehouse.stage import fingerprint, fingerprint_of, publish_if_changed
 from ulr.warehouse.storage import Storage
-from ulr.warehouse.tables import Manifest, Outcome, Warehouse, partition_name
+from ulr.warehouse.tables import (
+    Manifest,
+    Outcome,
+    Warehouse,
+    WriteTransaction,
+    partition_name,
+)
 
-# How the work is shared out, and where it can be taken up again, does not change the model: it is
-# no part of its fingerprint.
 DISTRIBUTED_ONLY = ("num_workers", "worker_timeout", "max_retries", "max_concurrent_runs")
-_NOT_IN_FINGERPRINT = (*DISTRIBUTED_ONLY, "checkpoint_every")
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
+# How the work is distributed and how often it is saved do not change the model.
+_NOT_IN_FINGERPRINT = (
+    *(f"train.{name}" for name in (*DISTRIBUTED_ONLY, "checkpoint_every")),
+    *(f"lightgbm.{name}" for name in _THREADS),
+)
 
 
 @dataclass(frozen=True)
@@ -42,22 +50,19 @@ def build_model(
     tell: Callable[[int, float | None], None] | None = None,
     concurrent_runs: int = 1,
 ) -> ModelOutcome:
-    """Publish `models` for one method: model.txt and record.json.
+    """Publish `models` of one method: model.txt and record.json.
 
-    at_once: trainings that share the cluster with this one, itself included.
+    concurrent_runs: trainings that share the cluster, this one included.
     """
-    published = None if force else unchanged_model(warehouse, plan, train)
-    if published:
-        return ModelOutcome(published, skipped=True)
     partition = partition_name(plan.method)
     files = warehouse.files("pairs", partition)
-    inputs, made, identity = _request(warehouse, plan, train)
-    names = warehouse.current("pairs", partition).inputs.get("feature_names", [])
-    checkpoints = Checkpoints(warehouse.storage.url, partition, identity)
-    with warehouse.writing("models", partition, identity) as draft:
+    names = warehouse.require("pairs", partition).inputs.get("feature_names", [])
+
+    def write(model: WriteTransaction) -> Training:
+        checkpoints = Checkpoints(warehouse.storage.url, partition, model.fingerprint)
         checkpoints.sweep(keep_own=not force)
         iterations: list[Event] = []
-        outcome = train_on_spark(
+        training = train_on_spark(
             start_spark(),
             PairFiles(warehouse.storage.url, files, plan.validation_fraction),
             replace(plan, feature_names=names),
@@ -65,41 +70,40 @@ def build_model(
             checkpoints,
             hear=lambda event: _note(iterations, event, tell),
         )
-        folder = Storage(draft.url)
-        folder.write_text(outcome.ranker.model_text(), "model.txt")
-        folder.write_json(
-            record_of(outcome.ranker, plan) | _course(outcome, iterations), "record.json"
-        )
-        counts = {"trees": outcome.ranker.best_iteration, "queries": outcome.queries,
-                  "rows": outcome.rows, "pairs": outcome.pairs}  # fmt: skip
-        manifest = draft.publish(identity, counts=counts, inputs=inputs, settings=made)
+        record = record_of(training.ranker, plan) | _course(training, iterations)
+        folder = Storage(model.url)
+        folder.write_text(training.ranker.model_text(), "model.txt")
+        folder.write_json(record, "record.json")
+        model.publish({"trees": training.ranker.best_iteration, "queries": training.queries,
+                       "rows": training.rows, "pairs": training.pairs})  # fmt: skip
         checkpoints.sweep(keep_own=False)
-    return ModelOutcome(manifest, False, outcome)
+        return training
+
+    outcome, training = publish_if_changed(
+        warehouse, "models", partition, **_origin(warehouse, plan, train), write=write, force=force
+    )
+    return ModelOutcome(outcome.manifest, outcome.skipped, training)
 
 
 def model_fingerprint(warehouse: Warehouse, plan: TrainPlan, train: Train) -> str:
-    """The fingerprint of what these pairs and settings make."""
-    return _request(warehouse, plan, train)[2]
+    """Return the fingerprint of the model that these pairs and settings give."""
+    return fingerprint_of(**_origin(warehouse, plan, train))
 
 
 def unchanged_model(warehouse: Warehouse, plan: TrainPlan, train: Train) -> Manifest | None:
-    """The published model, if it is the one that these pairs and settings make."""
+    """Return the published model if it was trained on these pairs and settings, else None."""
     published = warehouse.current("models", partition_name(plan.method))
     same = published and published.fingerprint == model_fingerprint(warehouse, plan, train)
     return published if same else None
 
 
-def _request(
-    warehouse: Warehouse, plan: TrainPlan, train: Train
-) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """What goes in, how, and the fingerprint of both."""
-    partition = partition_name(plan.method)
-    warehouse.files("pairs", partition)  # says what is missing
-    inputs = {"pairs": warehouse.current("pairs", partition).fingerprint}
+def _origin(warehouse: Warehouse, plan: TrainPlan, train: Train) -> dict[str, Any]:
+    """Return the arguments of `fingerprint_of`."""
+    inputs = {"pairs": warehouse.require("pairs", partition_name(plan.method)).fingerprint}
     if plan.theta is not None:  # pairs of raw counts do not depend on it
         inputs["theta"] = fingerprint(plan.theta.tolist())
-    made = {"train": train.model_dump(), "lightgbm": dict(plan.lightgbm)}
-    return inputs, made, fingerprint_of(inputs=inputs, settings=_that_matter(made))
+    settings = {"train": train.model_dump(), "lightgbm": dict(plan.lightgbm)}
+    return {"inputs": inputs, "settings": settings, "not_in_fingerprint": _NOT_IN_FINGERPRINT}
 
 
 def distributed_options(train: Train, concurrent_runs: int = 1) -> DistributedOptions:
@@ -107,12 +111,6 @@ def distributed_options(train: Train, concurrent_runs: int = 1) -> DistributedOp
     return DistributedOptions(
         train.num_workers, train.worker_timeout, train.max_retries, concurrent_runs=concurrent_runs
     )
-
-
-def _that_matter(made: dict[str, Any]) -> dict[str, Any]:
-    drop = {"train": _NOT_IN_FINGERPRINT, "lightgbm": _THREADS}
-    return {name: {k: v for k, v in part.items() if k not in drop[name]}
-            for name, part in made.items()}  # fmt: skip
 
 
 def _note(iterations: list[Event], event: Event, tell: Callable | None) -> None:

@@ -30,14 +30,14 @@ SETTLE_S = 1.0  # after this long the last of two claims made at once is seen by
 _NAME = ".lock"
 
 
-Assure = Callable[[], None]  # raises when the lock is no longer its owner's
+CheckOwner = Callable[[], None]  # raises when the lock is no longer its owner's
 
 
 @contextlib.contextmanager
-def hold(storage: Storage, folder: str, what: str) -> Iterator[Assure]:
+def hold(storage: Storage, folder: str, what: str) -> Iterator[CheckOwner]:
     """Hold the folder's lock, or raise at once with the name of who does."""
-    with (_flock if storage.is_local else lease)(storage, folder, what) as assure:
-        yield assure
+    with (_flock if storage.is_local else lease)(storage, folder, what) as check_owner:
+        yield check_owner
 
 
 def _me() -> dict[str, Any]:
@@ -50,7 +50,7 @@ def _refuse(what: str, owner: dict[str, Any]) -> UserError:
 
 
 @contextlib.contextmanager
-def _flock(storage: Storage, folder: str, what: str) -> Iterator[Assure]:
+def _flock(storage: Storage, folder: str, what: str) -> Iterator[CheckOwner]:
     path = Path(storage.path(folder, _NAME))
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as file:
@@ -74,7 +74,7 @@ def _owner(text: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def lease(storage: Storage, folder: str, what: str) -> Iterator[Assure]:
+def lease(storage: Storage, folder: str, what: str) -> Iterator[CheckOwner]:
     """Claim the folder with a file that is renewed until the block ends."""
     claim = {**_me(), "token": uuid.uuid4().hex}
     found = storage.read_json(folder, _NAME)
@@ -112,7 +112,7 @@ def lease(storage: Storage, folder: str, what: str) -> Iterator[Assure]:
                 storage.delete(folder, _NAME)
 
 
-def _keep(renew: Assure, done: threading.Event) -> None:
+def _keep(renew: CheckOwner, done: threading.Event) -> None:
     """Renew four times a lease: a store that fails once or twice does not end it."""
     while not done.wait(LEASE_S / 4):
         try:

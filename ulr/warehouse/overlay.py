@@ -1,8 +1,8 @@
-"""A warehouse beside a warehouse: some tables are the other's, to be read only.
+"""A warehouse on top of another: some tables are read from the base, the rest are stored here.
 
-A re-run with other settings must not replace what tonight's model is made from, and must not read
-the log again: it takes the daily groups as they are and writes everything else to its own folder.
-A variant that only trains otherwise takes the re-run's pairs as well.
+A re-run with other settings must not replace the tables of the nightly model, and need not read
+the log again: it reads the daily groups from the base and writes all other tables to a folder of
+the base. A variant that differs in training only also reads the re-run's pairs.
 """
 
 from __future__ import annotations
@@ -16,36 +16,40 @@ _HEALTH = "stage=pairs-"  # partitions of `metrics` that belong to pairs
 
 
 class OverlayWarehouse(Warehouse):
-    """Tables under FOLDER of another warehouse; those in `shared` are that other's."""
+    """Tables under a folder of the warehouse `base`; those in `shared` are read from `base`."""
 
-    def __init__(self, beside: Warehouse, *folder: str, shared: tuple[str, ...] = GROUPS) -> None:
-        super().__init__(beside.storage.child(*folder))
-        self.beside, self.shared = beside, shared
-
-    def current(self, table: str, partition: str = "") -> Manifest | None:
-        """What is published, or None."""
-        if self.owns(table, partition):
-            return super().current(table, partition)
-        return self.beside.current(table, partition)
-
-    def partitions(self, table: str) -> list[str]:
-        """The published partitions, sorted."""
-        return super().partitions(table) if self.owns(table) else self.beside.partitions(table)
-
-    def files(self, table: str, partition: str = "") -> list[str]:
-        """The published files, as the filesystem names them."""
-        if self.owns(table, partition):
-            return super().files(table, partition)
-        return self.beside.files(table, partition)
+    def __init__(self, base: Warehouse, *folder: str, shared: tuple[str, ...] = GROUPS) -> None:
+        super().__init__(base.storage.child(*folder))
+        self._own = Warehouse(self.storage.url)
+        self.base, self.shared = base, shared
 
     def owns(self, table: str, partition: str = "") -> bool:
-        """Whether it is written here."""
+        """Return whether the partition is stored here."""
         health = table == "metrics" and partition.startswith(_HEALTH) and "pairs" in self.shared
         return table not in self.shared and not health
 
+    def current(self, table: str, partition: str = "") -> Manifest | None:
+        """Return the published version, or None."""
+        return self._home(table, partition).current(table, partition)
+
+    def require(self, table: str, partition: str = "") -> Manifest:
+        """Return the published version; raise UserError if there is none."""
+        return self._home(table, partition).require(table, partition)
+
+    def partitions(self, table: str) -> list[str]:
+        """Return the published partitions, sorted."""
+        return self._home(table).partitions(table)
+
+    def files(self, table: str, partition: str = "") -> list[str]:
+        """Return the paths of the published files; raise UserError if there is no version."""
+        return self._home(table, partition).files(table, partition)
+
+    def _home(self, table: str, partition: str = "") -> Warehouse:
+        return self._own if self.owns(table, partition) else self.base
+
 
 def check_name(option: str, name: str) -> str:
-    """The name of a re-run or of a variant is a folder."""
+    """Return the name of a re-run or a variant; raise UserError if it cannot name a folder."""
     if not name or not all(c.isalnum() or c in "-_." for c in name) or name.startswith("."):
         raise UserError(f"{option} {name}: expected letters, digits, '-', '_' and '.' in its name")
     return name

@@ -1,21 +1,81 @@
-"""TODO."""
+"""Run a stage only if its inputs or settings have changed since it last published."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, TypeVar
 
-from ulr.version import __version__
 from ulr.warehouse.schema import SCHEMA_VERSION
+from ulr.warehouse.tables import Outcome, Warehouse
+
+Result = TypeVar("Result")
+
+
+def publish_if_changed(
+    warehouse: Warehouse,
+    table: str,
+    partition: str = "",
+    *,
+    inputs: Any,
+    settings: Mapping[str, Any],
+    write: Callable[..., Result],
+    not_in_fingerprint: Sequence[str] = (),
+    side_tables: Sequence[tuple[str, str]] = (),
+    force: bool = False,
+) -> tuple[Outcome, Result | None]:
+    """Publish a partition, unless it was already made from the same inputs and settings.
+
+    write: called with one `WriteTransaction` for the partition and one for each of `side_tables`;
+        writes their files and publishes each of them, the one for the partition last.
+    inputs, settings: JSON values; recorded in the manifests.
+    not_in_fingerprint: settings that do not change the output, as `name` or `section.name`.
+    side_tables: further (table, partition) that the same run writes. The stage is skipped only if
+        these are unchanged too, so that a run that was killed between two tables is repeated.
+
+    Returns the outcome and the value that `write` returned (None if skipped).
+    """
+    fingerprint = fingerprint_of(
+        inputs=inputs, settings=settings, not_in_fingerprint=not_in_fingerprint
+    )
+    targets = [(table, partition), *side_tables]
+    published = [warehouse.current(*target) for target in targets]
+    manifest = published[0]
+    unchanged = all(m is not None and m.fingerprint == fingerprint for m in published)
+    if manifest is not None and unchanged and not force:
+        return Outcome(manifest, skipped=True), None
+    with ExitStack() as stack:
+        transactions = [
+            stack.enter_context(
+                warehouse.writing(*target, fingerprint, inputs=inputs, settings=settings)
+            )
+            for target in targets
+        ]
+        result = write(*transactions)
+        manifests = [t.manifest for t in transactions if t.manifest is not None]
+    if len(manifests) < len(targets):
+        raise RuntimeError(f"{table} {partition}: `write` returned without publishing every table")
+    return Outcome(manifests[0], skipped=False), result
+
+
+def fingerprint_of(
+    *, inputs: Any, settings: Mapping[str, Any], not_in_fingerprint: Sequence[str] = ()
+) -> str:
+    """Return the fingerprint of a stage's output: its inputs, its settings and SCHEMA_VERSION."""
+    return fingerprint([SCHEMA_VERSION, inputs, _without(settings, not_in_fingerprint)])
 
 
 def fingerprint(content: Any) -> str:
-    """A short name for a JSON-like value: equal values, equal names."""
+    """Return a short hash of a JSON value; equal values have equal hashes."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def fingerprint_of(*, inputs: Any, settings: dict[str, Any]) -> str:
-    """The fingerprint of a stage's output: what went in, how, and what the columns mean."""
-    return fingerprint([SCHEMA_VERSION, __version__, inputs, settings])
+def _without(settings: Mapping[str, Any], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
+    return {
+        name: _without(value, names, f"{prefix}{name}.") if isinstance(value, Mapping) else value
+        for name, value in settings.items()
+        if prefix + name not in names
+    }

@@ -1,18 +1,19 @@
-"""The warehouse: tables as Parquet files under one root, published whole or not at all.
+"""Tables as Parquet files under one root; a partition is published in one step.
 
-    ROOT/TABLE/PARTITION/manifest.json        which folder is the table now, and where it came from
+    ROOT/TABLE/PARTITION/manifest.json        the published folder, its inputs and settings
     ROOT/TABLE/PARTITION/FINGERPRINT-N/*.parquet
 
 Files are written into a folder that nothing refers to; replacing the small manifest publishes
-them. A crash before that leaves the old table as it was, and the next writer sweeps up. The folder
-that was just replaced stays until the next publication, for readers that still have it open.
+them. A crash before that leaves the old version published, and the next writer removes the
+leftover files. The folder that was just replaced stays until the next publication, for readers
+that still have it open.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,90 +21,89 @@ import pyarrow.parquet as pq
 
 from ulr.errors import UserError
 from ulr.version import __version__
-from ulr.warehouse.lock import Assure, hold
+from ulr.warehouse.lock import CheckOwner, hold
 from ulr.warehouse.schema import SCHEMA_VERSION
 from ulr.warehouse.storage import Storage
 
-MADE_BY = {"quarantine": "groups", "joint_propensities": "propensities", "models": "train",
-           "diagnostics": "propensities", "metrics": "evaluate", "scores": "score"}  # fmt: skip
 MANIFEST = "manifest.json"
-IN_PROGRESS = "_begun"  # in a draft's folder until it is published: gone, the folder was swept
+IN_PROGRESS = "_begun"  # marks an unpublished folder; if it is missing, the folder was removed
+# The stage that writes a table, where their names differ.
+_WRITTEN_BY = {"quarantine": "groups", "joint_propensities": "propensities", "models": "train",
+               "diagnostics": "propensities", "metrics": "evaluate", "scores": "score"}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is known about a published partition of a table."""
+    """The published version of a partition, and the inputs and settings it was made from."""
 
     table: str
     partition: str
     fingerprint: str
     folder: str
-    previous: str | None
-    files: list[str]
-    counts: dict[str, int]
-    inputs: Any
-    settings: dict[str, Any]
+    previous: str | None = None
+    files: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    inputs: Any = None
+    settings: dict[str, Any] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
     version: str = __version__
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a request for a table; skipped: it was there already, unchanged."""
+    """A stage's published table; `skipped` if it was already published and unchanged."""
 
     manifest: Manifest
     skipped: bool
 
     def to_json(self) -> dict[str, Any]:
-        """For scripts; the path is below the warehouse."""
-        made = self.manifest
-        path = f"{_join(made.table, made.partition)}/{made.folder}"
-        return {"table": made.table, "partition": made.partition, "skipped": self.skipped,
-                "path": path, "counts": made.counts}  # fmt: skip
+        """Return the outcome for scripts; the path is relative to the warehouse."""
+        m = self.manifest
+        path = f"{_join(m.table, m.partition)}/{m.folder}"
+        return {"table": m.table, "partition": m.partition, "skipped": self.skipped,
+                "path": path, "counts": m.counts}  # fmt: skip
 
 
 class WriteTransaction:
-    """A partition that is being written. `url` is the folder for its files."""
+    """An unpublished version of a partition; its files go into the folder `url`."""
 
-    def __init__(
-        self, storage: Storage, table: str, partition: str, folder: str, assure: Assure
-    ) -> None:
-        self._storage, self._table, self._partition = storage, table, partition
-        self._folder, self._assure = folder, assure
-        storage.write_text("", _join(table, partition), folder, IN_PROGRESS)
-        self.url = storage.child(table, *filter(None, [partition]), folder)
+    def __init__(self, storage: Storage, draft: Manifest, check_owner: CheckOwner) -> None:
+        self._storage, self._draft, self._check_owner = storage, draft, check_owner
+        self._where = _join(draft.table, draft.partition)
+        storage.write_text("", self._where, draft.folder, IN_PROGRESS)
+        self.url = storage.child(*filter(None, [draft.table, draft.partition]), draft.folder)
+        self.fingerprint = draft.fingerprint
+        self.manifest: Manifest | None = None  # set by publish
 
-    def publish(
-        self, identity: str, *, counts: dict[str, int], inputs: Any, settings: dict[str, Any]
-    ) -> Manifest:
-        """Make the files the table's content, from one moment to the next.
+    def write_table(self, table: pa.Table) -> None:
+        """Write a table that is small enough for one file."""
+        Storage(self.url).write_table(table, "part-00000.parquet")
 
-        Refused where another run may have swept them away: no files is a table too.
+    def publish(self, counts: Mapping[str, int]) -> Manifest:
+        """Make the written files the partition's content, in one step.
+
+        Raises UserError if another run has removed the files: without this check an empty table
+        would be published.
         """
-        where = _join(self._table, self._partition)
-        self._assure()
-        if not self._storage.exists(where, self._folder, IN_PROGRESS):
+        folder = self._draft.folder
+        self._check_owner()
+        if not self._storage.exists(self._where, folder, IN_PROGRESS):
             raise UserError(
-                f"{where}/{self._folder}: what was written there is gone; nothing was published, "
-                "run again"
+                f"{self._where}/{folder}: another run removed these files before they were "
+                "published; nothing was published, run again"
             )
-        self._storage.delete(where, self._folder, IN_PROGRESS)
-        start = len(f"{where}/{self._folder}/")
-        current = self._storage.read_json(where, MANIFEST) or {}
-        manifest = Manifest(
-            table=self._table,
-            partition=self._partition,
-            fingerprint=identity,
-            folder=self._folder,
+        self._storage.delete(self._where, folder, IN_PROGRESS)
+        start = len(f"{self._where}/{folder}/")
+        current = self._storage.read_json(self._where, MANIFEST) or {}
+        self.manifest = replace(
+            self._draft,
             previous=current.get("folder"),
-            files=[f.path[start:] for f in self._storage.files(where, self._folder)],
+            files=[f.path[start:] for f in self._storage.files(self._where, folder)],
             counts=dict(sorted(counts.items())),
-            inputs=inputs,
-            settings=settings,
         )
-        self._storage.write_json(vars(manifest), where, MANIFEST)
-        _sweep(self._storage, where)
-        return manifest
+        self._storage.write_json(vars(self.manifest), self._where, MANIFEST)
+        _remove_unreferenced(self._storage, self._where)
+        return self.manifest
 
 
 class Warehouse:
@@ -112,56 +112,75 @@ class Warehouse:
     def __init__(self, url: str) -> None:
         self.storage = Storage(url)
 
+    def owns(self, table: str, partition: str = "") -> bool:
+        """Return whether the partition is stored here; an overlay reads some from elsewhere."""
+        return True
+
     def current(self, table: str, partition: str = "") -> Manifest | None:
-        """What is published, or None."""
+        """Return the published version, or None."""
         content = self.storage.read_json(_join(table, partition), MANIFEST)
         return Manifest(**content) if content else None
 
+    def require(self, table: str, partition: str = "") -> Manifest:
+        """Return the published version; raise UserError with a hint if there is none."""
+        manifest = self.current(table, partition)
+        if manifest is None:
+            names = self.partitions(table)
+            stage = _WRITTEN_BY.get(table, table)
+            hint = f"there is {names[0]} to {names[-1]}" if names else f"run `ulr {stage}` first"
+            name = f"{table} {partition}".strip()
+            raise UserError(f"the warehouse {self.storage.shown()} has no {name}; {hint}")
+        return manifest
+
     def partitions(self, table: str) -> list[str]:
-        """The published partitions, sorted."""
+        """Return the published partitions, sorted."""
         names = self.storage.folders(table)
         return [n for n in names if self.storage.exists(_join(table, n), MANIFEST)]
 
     def files(self, table: str, partition: str = "") -> list[str]:
-        """The published files, as the filesystem names them."""
-        manifest = self.current(table, partition)
-        if manifest is None:
-            what = f"{table} {partition}".strip()
-            there = self.partitions(table)
-            stage = MADE_BY.get(table, table)
-            hint = f"there is {there[0]} to {there[-1]}" if there else f"run `ulr {stage}` first"
-            raise UserError(f"the warehouse {self.storage.shown()} has no {what}; {hint}")
+        """Return the paths of the published files; raise UserError if there is no version."""
+        manifest = self.require(table, partition)
         where = _join(table, partition)
         return [self.storage.path(where, manifest.folder, name) for name in manifest.files]
 
     def read(self, table: str, partition: str = "") -> pa.Table:
-        """All rows of a small table."""
+        """Return all rows of a small table."""
         files = self.files(table, partition)
         return pa.concat_tables(pq.read_table(f, filesystem=self.storage.fs) for f in files)
 
     @contextlib.contextmanager
-    def writing(self, table: str, partition: str, identity: str) -> Iterator[WriteTransaction]:
-        """Hold the partition's lock and offer a fresh folder; unpublished, it is swept away."""
+    def writing(
+        self,
+        table: str,
+        partition: str,
+        fingerprint: str,
+        *,
+        inputs: Any = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Iterator[WriteTransaction]:
+        """Lock the partition and open a new version of it; unpublished files are removed."""
         where = _join(table, partition)
-        with hold(self.storage, where, f"{table} {partition}".strip()) as assure:
-            _sweep(self.storage, where)
+        with hold(self.storage, where, f"{table} {partition}".strip()) as check_owner:
+            _remove_unreferenced(self.storage, where)
             taken = set(self.storage.folders(where))
-            names = (f"{identity}-{n}" for n in range(1, len(taken) + 2))
-            free = next(n for n in names if n not in taken)
+            names = (f"{fingerprint}-{n}" for n in range(1, len(taken) + 2))
+            folder = next(n for n in names if n not in taken)
+            draft = Manifest(table, partition, fingerprint, folder,
+                             inputs=inputs or {}, settings=dict(settings or {}))  # fmt: skip
             try:
-                yield WriteTransaction(self.storage, table, partition, free, assure)
+                yield WriteTransaction(self.storage, draft, check_owner)
             finally:
-                with contextlib.suppress(UserError):  # a successor's files are not ours to sweep
-                    assure()
-                    _sweep(self.storage, where)
+                with contextlib.suppress(UserError):  # leave the files of a new owner alone
+                    check_owner()
+                    _remove_unreferenced(self.storage, where)
 
 
 def _join(table: str, partition: str) -> str:
     return f"{table}/{partition}" if partition else table
 
 
-def _sweep(storage: Storage, where: str) -> None:
-    """Remove folders that neither the manifest nor its predecessor named."""
+def _remove_unreferenced(storage: Storage, where: str) -> None:
+    """Remove the folders of versions that are neither published nor the one before."""
     manifest = storage.read_json(where, MANIFEST) or {}
     kept = {manifest.get("folder"), manifest.get("previous")}
     for name in storage.folders(where):
@@ -170,5 +189,5 @@ def _sweep(storage: Storage, where: str) -> None:
 
 
 def partition_name(method: str) -> str:
-    """Return the partition of a method's pairs."""
+    """Return the partition of a method's pairs and model."""
     return f"method={method}"

@@ -45,7 +45,7 @@ def _publish(warehouse: Warehouse, partition: str, value: int) -> None:
         _second_writer_is_refused(warehouse, partition)
         if warehouse.current(TABLE, partition) != before:
             raise UserError("the table changed before it was published")
-        transaction.publish(f"v{value}", counts={"rows": 1}, inputs={}, settings={})
+        transaction.publish({"rows": 1})
     (file,) = warehouse.files(TABLE, partition)
     if not pq.read_table(file, filesystem=warehouse.storage.fs).equals(table):
         raise UserError("the table read back differs from the one published")

@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 
 from ulr.errors import InvalidData
-from ulr.models.stage import score_table
+from ulr.models.tasks import score_queries
 from ulr.warehouse.schema import features_schema, scores_schema
 
 
@@ -17,7 +17,7 @@ def first(matrix):
 
 
 def test_the_documents_of_a_query_are_sorted_by_score_and_ranked_from_one():
-    table = score_table(
+    table = score_queries(
         features(("b", "x", [1.0]), ("a", "x", [0.0]), ("b", "y", [3.0]), ("b", "z", [2.0])), first
     )
     assert table.schema == scores_schema
@@ -27,15 +27,15 @@ def test_the_documents_of_a_query_are_sorted_by_score_and_ranked_from_one():
 
 def test_the_order_of_equal_scores_does_not_depend_on_the_order_of_the_rows():
     rows = [("q", d, [1.0]) for d in "cab"]
-    one, two = (score_table(features(*r), first) for r in (rows, rows[::-1]))
+    one, two = (score_queries(features(*r), first) for r in (rows, rows[::-1]))
     assert one.equals(two)
     assert one["doc_id"].to_pylist() == ["a", "b", "c"]
 
 
 def test_no_rows_give_no_rows():
-    assert score_table(features(), first).num_rows == 0
+    assert score_queries(features(), first).num_rows == 0
 
 
 def test_a_row_of_another_length_is_an_error_that_names_the_document():
     with pytest.raises(InvalidData, match="query q, document b: 1 values where another row has 2"):
-        score_table(features(("q", "a", [1.0, 2.0]), ("q", "b", [1.0])), first)
+        score_queries(features(("q", "a", [1.0, 2.0]), ("q", "b", [1.0])), first)
