@@ -10,12 +10,12 @@ from ulr.errors import UserError
 from ulr.features.files import (
     feature_names,
     find_features,
-    other_names,
+    name_difference,
     read_features,
     with_names,
 )
 from ulr.models.booster import check_order, feature_difference, load_booster, model_feature_names
-from ulr.training.bins import make_reference
+from ulr.training.bins import make_bins
 from ulr.warehouse.schema import features_schema
 
 NAMES = ["price", "stock", "age"]
@@ -74,7 +74,7 @@ def test_names_that_a_model_cannot_keep_are_changed_and_equal_ones_refused(tmp_p
     ],
 )
 def test_the_first_difference_is_told_and_silence_is_none(wanted, given, words):
-    assert other_names(wanted, given) == words
+    assert name_difference(wanted, given) == words
 
 
 def test_files_of_one_table_in_different_orders_are_refused(tmp_path):
@@ -102,4 +102,4 @@ def test_two_models_are_told_apart_by_number_and_by_name():
 
 def test_as_many_names_as_features():
     with pytest.raises(UserError, match="names 2 features and its rows have 3"):
-        make_reference(X, {}, ["a", "b"])
+        make_bins(X, {}, ["a", "b"])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support import propensity_loops as loops
 from ulr.experiments.buckets import parse_bucket
+from ulr.kernels.layout import Patterns
 from ulr.kernels.patterns import count_positions
 from ulr.propensity.swap_counts import WHOLE, counts_of
 from ulr.propensity.tally import ArmTally, exposure_batch
@@ -181,7 +182,6 @@ def test_exposures_equal_a_loop_over_the_sessions(data):
 
 
 def test_counting_positions_of_no_groups_gives_nothing():
-    none = np.zeros(0, np.int64)
-    start = np.zeros(1, np.int32)
-    sessions, clicks = count_positions(none, start, none, start, none)
+    none, start = np.zeros(0, np.int64), np.zeros(1, np.int64)
+    sessions, clicks = count_positions(none, Patterns(start, none, start, none))
     assert sessions.size == clicks.size == 0

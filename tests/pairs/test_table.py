@@ -7,7 +7,7 @@ import pytest
 from tests.support import oracle_pairs as oracle
 from tests.support.pair_samples import independent_propensities
 from ulr.errors import InvalidData, UserError
-from ulr.features.join import feature_matrix
+from ulr.features.matrix import feature_matrix
 from ulr.pairs.table import build_pair_table, make_pair_config
 from ulr.training.data import read_pairs
 from ulr.warehouse.schema import features_schema, groups_schema, pairs_schema

@@ -56,7 +56,7 @@ def test_the_run_has_settings_metrics_the_history_and_the_files(local):
     history = registry.client.get_metric_history(version.run_id, "validation_pair_loss")
     assert [(m.step, m.value) for m in history] == [(1, 0.7), (2, 0.6), (3, 0.65)]
     names = {f.path for f in registry.client.list_artifacts(version.run_id)}
-    assert {"biases.json", "propensities.json", "propensities.png"} <= names
+    assert {"biases.json", "propensities.json", "propensities.svg"} <= names
     assert version.tags["ulr.window"] == "2026-01-01..2026-01-03"
 
 

@@ -17,7 +17,7 @@ from ulr.engine.columns import hash_column
 from ulr.errors import UserError
 from ulr.evaluation.shown import ShownDocuments
 from ulr.evaluation.totals import Column
-from ulr.kernels.layout import offsets_of
+from ulr.kernels.layout import Ragged
 from ulr.kernels.merge import group_keys
 from ulr.kernels.ranking_metrics import metric_names, ranking_metrics
 
@@ -95,15 +95,13 @@ def _logged_metrics(shown: ShownDocuments, labelled: LabelledLists) -> np.ndarra
     """Evaluate each displayed list, completed with the query's other documents; average by
     sessions."""
     query = shown.groups.query
-    sizes = np.diff(labelled.offsets)[query]
-    offsets = offsets_of(sizes)
-    # From a document of a completed list to the document in `labelled`: add `moved` of its list.
-    moved = labelled.offsets[query] - offsets[:-1]
-    labels = labelled.labels[np.arange(offsets[-1]) + np.repeat(moved, sizes)]
-    scores = np.full(offsets[-1], _NOT_SHOWN)
-    listed = labelled.of_shown >= 0
-    scores[labelled.of_shown[listed] - moved[shown.group[listed]]] = -shown.position[listed]
-    values = _metrics(labelled, scores, labels, offsets)
+    lists = Ragged.from_lengths(np.diff(labelled.offsets)[query])
+    labels = labelled.labels[labelled.offsets[query[lists.owner()]] + lists.within()]
+    scores = np.full(labels.size, _NOT_SHOWN)
+    listed = np.flatnonzero(labelled.of_shown >= 0)
+    within = labelled.of_shown[listed] - labelled.offsets[shown.query[listed]]
+    scores[lists.offsets[shown.group[listed]] + within] = -shown.position[listed]
+    values = _metrics(labelled, scores, labels, lists.offsets)
     sums = [np.bincount(query, column * shown.sessions, shown.queries) for column in values.T]
     return np.stack(sums, axis=1) / shown.query_sessions[:, None]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.features.join import ShownGroups, feature_rows, shown_groups
+from ulr.kernels.layout import Ragged
 from ulr.kernels.patterns import count_positions
 
 
@@ -20,6 +21,7 @@ class ShownDocuments:
     """
 
     groups: ShownGroups
+    lists: Ragged
     group: np.ndarray
     query: np.ndarray
     position: np.ndarray
@@ -55,28 +57,24 @@ class ShownDocuments:
 
     def ranks(self, scores: np.ndarray) -> np.ndarray:
         """Rank the documents of each list by score, from 1; equal scores keep their order."""
-        order = np.lexsort((self.position, -scores, self.group))
-        ranks = np.empty(order.size, np.int64)
-        starts = self.groups.histograms.group_docs
-        ranks[order] = np.arange(order.size) - starts[self.group[order]] + 1
+        ranks = np.empty(scores.size, np.int64)
+        ranks[np.lexsort((self.position, -scores, self.group))] = self.lists.within() + 1
         return ranks
 
 
 def load_shown(groups: pa.Table, features: pa.Table) -> ShownDocuments:
     """Lay out the groups of complete queries, and find the features of their documents."""
-    lists = shown_groups(groups)
-    histograms = lists.histograms
-    sessions, clicks = count_positions(
-        histograms.sizes, histograms.word_offsets, histograms.words, histograms.count_offsets,
-        histograms.counts,
-    )  # fmt: skip
-    group = np.repeat(np.arange(histograms.sizes.size), histograms.sizes)
-    rows = feature_rows(lists, features)
+    shown = shown_groups(groups)
+    lists = Ragged(shown.histograms.group_docs)
+    group = lists.owner()
+    sessions, clicks = count_positions(lists.lengths, shown.histograms.patterns)
+    rows = feature_rows(shown, features)
     return ShownDocuments(
-        groups=lists,
+        groups=shown,
+        lists=lists,
         group=group,
-        query=lists.query[group],
-        position=np.arange(group.size) - histograms.group_docs[group] + 1,
+        query=shown.query[group],
+        position=lists.within() + 1,
         clicks=clicks,
         feature_row=rows.feature_row[rows.row_of],
         sessions=sessions,

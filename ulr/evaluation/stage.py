@@ -18,7 +18,7 @@ from ulr.errors import UserError
 from ulr.evaluation.metrics import EvaluationPlan
 from ulr.evaluation.tasks import EVALUATED, evaluate_partition
 from ulr.evaluation.totals import STAGE, Totals, metrics_table, read_totals
-from ulr.features.copartition import JoinInputs, gather
+from ulr.features.copartition import JoinInputs, copartition
 from ulr.features.files import find_features
 from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.models.booster import check_order
@@ -113,7 +113,7 @@ def evaluate_models(
 ) -> Totals:
     """Evaluate models (name to LightGBM text) in Spark tasks; only totals are collected."""
     evaluate = partial(evaluate_partition, models=dict(models), plan=plan)
-    rows = gather(spark, sources, partitions).mapInArrow(evaluate, EVALUATED).collect()
+    rows = copartition(spark, sources, partitions).mapInArrow(evaluate, EVALUATED).collect()
     return reduce(add, (read_totals(row.totals) for row in rows), Totals())
 
 

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from ulr.evaluation.metrics import LOGGING, EvaluationPlan, compute_metrics, load_evidence
 from ulr.evaluation.totals import Totals, difference, total
-from ulr.features.copartition import receive
-from ulr.features.join import feature_matrix
+from ulr.features.copartition import read_partition
+from ulr.features.matrix import feature_matrix
 from ulr.groups.histograms import cut_lists
 from ulr.models.booster import load_scorer
 
@@ -24,7 +24,7 @@ def evaluate_partition(
     batches: Batches, *, models: Mapping[str, str], plan: EvaluationPlan
 ) -> Batches:
     """Return one row with the totals of a partition; none for an empty partition."""
-    number, groups, features = receive(batches)
+    number, groups, features = read_partition(batches)
     if number is None:
         return
     scorers = {name: load_scorer(text, name) for name, text in models.items()}

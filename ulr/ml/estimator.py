@@ -32,7 +32,7 @@ from ulr.ml.params import RankerParams
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.driver import DistributedOptions, train_on_spark
 from ulr.training.distributed.shuffle import PairFiles
-from ulr.training.plan import LEARNED, TrainPlan
+from ulr.training.plan import UNBIASED_LAMBDAMART, TrainPlan
 from ulr.warehouse.schema import pairs_schema
 from ulr.warehouse.storage import Storage
 
@@ -69,7 +69,7 @@ class UnbiasedLambdaMART(
         read = self.getOrDefault
         stops = self.isSet(self.validationIndicatorCol)
         return TrainPlan(
-            method=LEARNED if self.isSet(self.positionCol) else "naive",
+            method=UNBIASED_LAMBDAMART if self.isSet(self.positionCol) else "naive",
             num_iterations=read(self.num_iterations),
             lightgbm=read(self.lightgbm),
             objective=read(self.objective),

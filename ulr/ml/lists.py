@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 
 from ulr.engine.columns import list_column, lists, whole
 from ulr.errors import UserError
+from ulr.features.matrix import check_width
+from ulr.kernels.layout import Ragged
 from ulr.warehouse.schema import pairs_schema
 
 # A row per shown document, sorted by (list_id, position).
@@ -52,26 +54,27 @@ def build_lists(table: pa.Table) -> pa.Table:
     if not table.num_rows:
         return pairs_schema.empty_table()
     starts = _list_starts(table)
-    sizes = np.diff(starts, append=table.num_rows)
+    rows = Ragged(np.append(starts, table.num_rows))
+    sizes, place = rows.lengths, rows.within()
     ids = whole(table["list_id"]).take(pa.array(starts))
     if len(ids.unique()) != len(ids):
         raise UserError("the rows of a list are not contiguous; sort the rows by list first")
     if (lowest := pc.min(table["position"]).as_py()) < 1:
         raise UserError(f"positionCol holds {lowest}; positions begin at 1, the top of the page")
+    width = check_width(lists(table["features"]).lengths)
     label, weight = table["label"].to_numpy(), table["weight"].to_numpy()
-    i, j, owner = _all_pairs(starts, sizes)
+    i, j, owner = _all_pairs(rows)
     a, b = starts[owner] + i, starts[owner] + j
     u_ij = np.where(label[a] > label[b], weight[a], 0.0)
     u_ji = np.where(label[b] > label[a], weight[b], 0.0)
     kept = (u_ij != 0) | (u_ji != 0)
     counts = np.bincount(owner[kept], minlength=sizes.size)
-    place = np.arange(table.num_rows) - np.repeat(starts, sizes)
     one = np.ones(sizes.size, np.int64)
     columns = {
         "query_id": ids,
         "doc_ids": list_column(sizes, pa.array(place + 1).cast(pa.string())),
         "labels": list_column(sizes, np.rint(label).astype(np.int32)),
-        "features": _list_features(table, sizes),
+        "features": list_column(sizes * width, whole(table["features"]).flatten()),
         "group_sizes": list_column(one, sizes.astype(np.int32)),
         "doc_rows": list_column(sizes, place.astype(np.int32)),
         "positions": list_column(sizes, table["position"].combine_chunks()),
@@ -81,8 +84,8 @@ def build_lists(table: pa.Table) -> pa.Table:
         "u_ij": list_column(counts, u_ij[kept].astype(np.float32)),
         "u_ji": list_column(counts, u_ji[kept].astype(np.float32)),
     }
-    rows = pa.table([columns[f.name] for f in pairs_schema], schema=pairs_schema)
-    return rows.filter(pa.array(counts > 0))
+    pairs = pa.table([columns[f.name] for f in pairs_schema], schema=pairs_schema)
+    return pairs.filter(pa.array(counts > 0))
 
 
 def _check_values(batch: pa.RecordBatch) -> None:
@@ -104,21 +107,9 @@ def _list_starts(table: pa.Table) -> np.ndarray:
     return np.flatnonzero(np.diff(codes, prepend=-1))
 
 
-def _all_pairs(starts: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _all_pairs(rows: Ragged) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return places i < j of every pair of every list, sorted, and the index of its list."""
-    owner = np.repeat(np.arange(sizes.size), sizes)
-    place = np.arange(owner.size) - starts[owner]
-    after = sizes[owner] - 1 - place
-    i, pair_owner = np.repeat(place, after), np.repeat(owner, after)
-    first = np.repeat(np.cumsum(after) - after, after)
-    return i, i + 1 + np.arange(i.size) - first, pair_owner
-
-
-def _list_features(table: pa.Table, sizes: np.ndarray) -> pa.ListArray:
-    """Concatenate the feature rows of every list."""
-    lengths = lists(table["features"]).lengths
-    if (lengths != lengths[0]).any():
-        raise UserError(
-            "feature rows have different lengths; features must have one length for all"
-        )
-    return list_column(sizes * lengths[0], whole(table["features"]).flatten())
+    owner, place = rows.owner(), rows.within()
+    after = Ragged.from_lengths(rows.lengths[owner] - 1 - place)
+    i = place[after.owner()]
+    return i, i + 1 + after.within(), owner[after.owner()]

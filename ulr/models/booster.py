@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ulr.engine.columns import lists
 from ulr.errors import UserError
-from ulr.features.files import FeatureFiles, other_names
+from ulr.features.files import FeatureFiles, name_difference
 
 
 def lightgbm_version() -> str:
@@ -37,7 +37,7 @@ def feature_difference(first: str, second: str) -> str:
     one, two = load_booster(first), load_booster(second)
     if one.num_feature() != two.num_feature():
         return f"it has {two.num_feature()} features, the other {one.num_feature()}"
-    return other_names(model_feature_names(one), model_feature_names(two))
+    return name_difference(model_feature_names(one), model_feature_names(two))
 
 
 def check_order(features: FeatureFiles, models: Mapping[str, str]) -> None:
@@ -47,7 +47,7 @@ def check_order(features: FeatureFiles, models: Mapping[str, str]) -> None:
     """
     names = features.names()
     for name, text in models.items():
-        if difference := other_names(model_feature_names(load_booster(text)), names):
+        if difference := name_difference(model_feature_names(load_booster(text)), names):
             raise UserError(
                 f"{features.paths[0]}: {difference} in model {name}; give the features in the "
                 "order it was trained on, or train on these"

@@ -7,7 +7,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from ulr.features.copartition import JoinInputs, gather
+from ulr.features.copartition import JoinInputs, copartition
 from ulr.features.files import find_features
 from ulr.models.booster import check_order
 from ulr.models.tasks import SCORED, score_partition
@@ -32,7 +32,7 @@ def build_scores(
 
     def write(scores: WriteTransaction) -> None:
         score = partial(score_partition, url=scores.url, model=model, name=name)
-        rows = gather(start_spark(), sources, partitions).mapInArrow(score, SCORED).collect()
+        rows = copartition(start_spark(), sources, partitions).mapInArrow(score, SCORED).collect()
         scores.publish({"rows": sum(r.rows for r in rows), "queries": sum(r.queries for r in rows)})
 
     outcome, _ = publish_if_changed(

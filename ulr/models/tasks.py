@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from ulr.features.copartition import receive
-from ulr.features.join import feature_matrix
+from ulr.engine.columns import whole
+from ulr.features.copartition import read_partition
+from ulr.features.matrix import feature_matrix
+from ulr.kernels.layout import Ragged
 from ulr.models.booster import load_scorer
 from ulr.warehouse.schema import scores_schema
 from ulr.warehouse.storage import Storage
@@ -19,7 +21,7 @@ SCORED = "rows long, queries long"  # columns of the batches that `score_partiti
 
 def score_partition(batches: Batches, *, url: str, model: str, name: str) -> Batches:
     """Write the scores of a partition to the folder; return one row with its counts."""
-    number, _, features = receive(batches)
+    number, _, features = read_partition(batches)
     if number is None:
         return
     table = score_queries(features, load_scorer(model, name))
@@ -38,9 +40,7 @@ def score_queries(features: pa.Table, scorer: Callable[[np.ndarray], np.ndarray]
     # Equal scores are sorted by document, so that the order of the files does not matter.
     order = [("query_id", "ascending"), ("score", "descending"), ("doc_id", "ascending")]
     table = table.sort_by(order).combine_chunks()
-    query = table["query_id"].combine_chunks().dictionary_encode()
-    code = np.asarray(query.indices) if len(query) else np.zeros(0, np.int64)
-    first = np.flatnonzero(np.diff(code, prepend=-1))
-    rank = np.arange(code.size) - np.repeat(first, np.diff([*first, code.size])) + 1
+    documents = np.bincount(whole(table["query_id"]).dictionary_encode().indices)
+    rank = Ragged.from_lengths(documents).within() + 1
     columns = [table["query_id"], table["doc_id"], pa.array(rank, pa.int32()), table["score"]]
     return pa.table(columns, schema=scores_schema)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ulr.features.join import Rows, ShownGroups
-from ulr.kernels.layout import PairLists, offsets_of
-from ulr.pairs.weighting import WeightedPairs
+from ulr.kernels.layout import PairLists, WeightedPairs, offsets_of
 
 
 def by_ranking(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairLists:

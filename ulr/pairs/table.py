@@ -16,16 +16,15 @@ from ulr.features.join import (
     Rows,
     ShownGroups,
     feature_rows,
-    feature_width,
     shown_groups,
-    take_features,
 )
+from ulr.features.matrix import feature_width, take_features
 from ulr.groups.histograms import cut_lists
-from ulr.kernels.layout import PairLists, take_queries
+from ulr.kernels.layout import PairLists, WeightedPairs, take_queries
 from ulr.pairs.groupings import by_query, by_ranking, drop_documents
 from ulr.pairs.health import WeightHealth
 from ulr.pairs.prior import co_click_sums, prior_variance
-from ulr.pairs.weighting import WeightedPairs, weigh_histograms, weigh_labels
+from ulr.pairs.weighting import weigh_histograms, weigh_labels
 from ulr.pairs.weights import LABELS, NEEDS_ALL_PAIRS, weight_table
 from ulr.propensity.examination import Examination
 from ulr.warehouse.schema import pairs_schema
@@ -146,7 +145,7 @@ def build_pair_table(
     counts = Counter(
         groups=with_pairs.size,
         groups_without_pairs=int((~with_pairs).sum()),
-        sessions=int(shown.histograms.counts.sum()),
+        sessions=int(shown.histograms.patterns.counts.sum()),
         documents=present.size,
         documents_without_features=int((~present).sum()),
         duplicate_features=rows.duplicates,

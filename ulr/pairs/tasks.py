@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ulr.features.copartition import JoinInputs, gather, receive
+from ulr.features.copartition import JoinInputs, copartition, read_partition
 from ulr.features.join import shown_groups
 from ulr.groups.histograms import cut_lists
 from ulr.pairs.health import WeightHealth, read_health
@@ -32,7 +32,7 @@ def choose_variance(
     spark: SparkSession, sources: JoinInputs, pair_config: PairConfig, partitions: int
 ) -> float:
     """The prior on co-clicks that the log itself tells; equal rankings of several days are one."""
-    groups = gather(spark, replace(sources, features_files=()), partitions)
+    groups = copartition(spark, replace(sources, features_files=()), partitions)
     add_up = partial(_part_sums, psi=pair_config.psi, segments=pair_config.segments)
     rows = groups.mapInArrow(add_up, "part long, sums array<double>").collect()
     return prior_variance(sum((np.array(row.sums) for row in sorted(rows)), np.zeros(3)))
@@ -47,7 +47,7 @@ def write_pairs(
     partitions: int,
 ) -> PairReport:
     """Write one file of pairs per partition under `pairs_url`; return what was counted."""
-    placed = gather(spark, sources, partitions)
+    placed = copartition(spark, sources, partitions)
     write = partial(_write_part, pairs_url=pairs_url, pair_config=pair_config)
     rows = placed.mapInArrow(write, "report string").collect()  # one row per file
     return reduce(add, [_read_report(row.report) for row in rows], no_report())
@@ -59,7 +59,7 @@ def no_report() -> PairReport:
 
 
 def _part_sums(batches: Batches, *, psi: np.ndarray, segments: Mapping[str, int]) -> Batches:
-    number, groups, _ = receive(batches)
+    number, groups, _ = read_partition(batches)
     if number is not None:
         shown = shown_groups(cut_lists(groups, psi.shape[-1]))
         sums = co_click_sums(shown.histograms, shown.tables_of(segments), psi)
@@ -68,7 +68,7 @@ def _part_sums(batches: Batches, *, psi: np.ndarray, segments: Mapping[str, int]
 
 def _write_part(batches: Batches, *, pairs_url: str, pair_config: PairConfig) -> Batches:
     """Build and write what was sent here; same input, same bytes, so a retry overwrites."""
-    number, groups, features = receive(batches)
+    number, groups, features = read_partition(batches)
     if number is None:
         return
     table, report = build_pair_table(groups, features, pair_config)

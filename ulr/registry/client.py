@@ -209,7 +209,7 @@ class Registry:
                 nested=nested,
             ) as run,
         ):
-            write_record(self.client, run.info.run_id, submission, Path(folder))
+            write_record(self.client, run.info.run_id, submission)
             return write_model(submission, Path(folder))
 
     def _connected(self) -> AbstractContextManager[None]:

@@ -16,7 +16,7 @@ from mlflow.types.schema import Schema, TensorSpec
 
 from ulr.models.booster import lightgbm_version, load_booster
 from ulr.registry.submission import Submission
-from ulr.report.figures import curve_figure
+from ulr.report.charts.propensities import propensities_svg
 
 _PARAM_LENGTH = 500
 
@@ -26,8 +26,8 @@ def history_name(metric: str) -> str:
     return f"validation_{metric}"
 
 
-def write_record(client: MlflowClient, run_id: str, submission: Submission, folder: Path) -> None:
-    """Log settings, metrics, files and the propensity curve; folder: temporary, for the figure."""
+def write_record(client: MlflowClient, run_id: str, submission: Submission) -> None:
+    """Log settings, metrics, files and the propensity curve."""
     now = int(time.time() * 1000)
     params = [Param(k, v[:_PARAM_LENGTH]) for k, v in sorted(submission.params.items())]
     metrics = [Metric(n, v, now, 0) for n, v in submission.metrics.items() if math.isfinite(v)]
@@ -39,8 +39,7 @@ def write_record(client: MlflowClient, run_id: str, submission: Submission, fold
         client.log_text(run_id, content, name)
     curve = json.loads(submission.files.get("propensities.json", "[]"))
     if curve:
-        curve_figure(curve, f"{folder}/propensities.png")
-        client.log_artifact(run_id, f"{folder}/propensities.png")
+        client.log_text(run_id, propensities_svg(curve), "propensities.svg")
 
 
 def write_model(submission: Submission, folder: Path) -> str:

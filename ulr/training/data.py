@@ -1,4 +1,4 @@
-"""Pair tables as arrays: the learner's matrix, golden labels and the kernels' pair lists."""
+"""Pair tables as arrays: feature matrix, golden labels and pair lists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INT32 = ("doc_rows", "positions", "pair_i", "pair_j")
 
 @dataclass(frozen=True)
 class RankingData:
-    """features: float32, rows x width; labels: int32, -1 unknown; pairs: who beats whom."""
+    """query_ids: strings; features: float32, rows x width; labels: int32, -1 unknown."""
 
     query_ids: pa.Array
     features: np.ndarray
@@ -27,8 +27,13 @@ class RankingData:
 
 
 def read_pairs(tables: Iterable[pa.Table | pa.RecordBatch]) -> RankingData:
-    """Rows of the pairs table, in the order given; a single batch is not copied."""
-    batches = [b for t in tables for b in _batches(t) if b.num_rows]
+    """Return the rows of pairs tables, in order. A single batch is not copied."""
+    batches = [
+        batch
+        for table in tables
+        for batch in (table.to_batches() if isinstance(table, pa.Table) else [table])
+        if batch.num_rows
+    ]
     if not batches:
         raise UserError("the pairs table is empty: no query has a pair; see the counts of `pairs`")
     table = pa.Table.from_batches(batches, schema=pairs_schema)
@@ -54,18 +59,15 @@ def read_pairs(tables: Iterable[pa.Table | pa.RecordBatch]) -> RankingData:
 
 
 def split_queries(data: RankingData, chosen: np.ndarray) -> RankingData:
-    """The chosen queries (bool per query) with their rows, groups and pairs."""
+    """Return the chosen queries (bool per query) with their rows, groups and pairs."""
     in_row = np.repeat(chosen, np.diff(data.pairs.query_rows))
     names = data.query_ids.filter(pa.array(chosen))
     pairs = take_queries(data.pairs, chosen)
     return RankingData(names, data.features[in_row], data.labels[in_row], pairs)
 
 
-def _batches(table: pa.Table | pa.RecordBatch) -> list[pa.RecordBatch]:
-    return table.to_batches() if isinstance(table, pa.Table) else [table]
-
-
 def _flat(table: pa.Table, name: str) -> tuple[np.ndarray, pa.Array]:
+    """Return offsets (int64, from 0) and elements of a list column."""
     column = whole(table[name])
     offsets = np.asarray(column.offsets, np.int64)
     return offsets - offsets[0], column.flatten()
