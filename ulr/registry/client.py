@@ -100,8 +100,7 @@ class Registry:
             ) as parent:
                 for submission in submissions:
                     self._delete_runs(tag_names.LIVE, submission.fingerprint)
-                    tags = tag_names.compared_tags(submission.tags)
-                    self._log_run(submission, tags, nested=True)
+                    self._log_run(submission, _compared(submission.tags), nested=True)
                 table = {column: [row[column] for row in rows] for column in rows[0]}
                 self.client.log_table(parent.info.run_id, table, "comparison.json")
             return parent.info.run_id
@@ -179,17 +178,16 @@ class Registry:
     def experiment_id(self) -> str:
         """Return the id of the experiment with all runs; create it if it is missing."""
         client = self.client
-        found = client.get_experiment_by_name(self.experiment)
-        if found:
-            return found.experiment_id
+        if experiment := client.get_experiment_by_name(self.experiment):
+            return experiment.experiment_id
         artifacts = (self.folder / "artifacts").as_uri() if self.folder else None
         try:
             return client.create_experiment(self.experiment, artifact_location=artifacts)
         except MlflowException:
-            found = client.get_experiment_by_name(self.experiment)
-            if found is None:
-                raise
-            return found.experiment_id  # created by another process in the meantime
+            # Another process may have created it in the meantime.
+            if experiment := client.get_experiment_by_name(self.experiment):
+                return experiment.experiment_id
+            raise
 
     def _delete_runs(self, tag: str, value: str) -> None:
         """Delete runs that an interrupted attempt has left."""
@@ -231,6 +229,10 @@ def registry_of(settings: Settings) -> Registry:
         retries=section.retries,
         backoff=section.backoff,
     )
+
+
+def _compared(tags: Mapping[str, str]) -> dict[str, str]:
+    return {tag_names.COMPARED + key.removeprefix("ulr."): value for key, value in tags.items()}
 
 
 def _registered(version: ModelVersion, *, new: bool = False) -> RegisteredVersion:

@@ -14,7 +14,7 @@ BLOCKING = {"warning": ("warning", "refused"), "refused": ("refused",), "ignore"
 
 
 class Check(NamedTuple):
-    """One condition for promotion. message: what was found, as a user reads it."""
+    """One condition for promotion. message: the finding, as users read it."""
 
     passed: bool
     message: str

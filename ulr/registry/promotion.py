@@ -173,13 +173,11 @@ def _findings(warehouse: Warehouse) -> list[dict[str, Any]]:
 def _objections(
     submission: Submission, champion: RegisteredVersion | None, earlier: RegisteredVersion | None
 ) -> Iterator[str]:
-    """Yield why a re-run of a past date, or a model that was rolled back, must not return."""
-    window, other = (
-        found.get(tags.WINDOW, "").rpartition("..")[2]
-        for found in (submission.tags, champion.tags if champion else {})
-    )
-    if window and other and "unknown" not in (window, other) and window < other:
-        yield f"its window ends on {window}, before the champion's ({other})"
+    """Yield an objection to a past date that was run again, and to a model that was rolled back."""
+    last_day = submission.tags[tags.WINDOW].rpartition("..")[2]
+    champion_day = champion.tags.get(tags.WINDOW, "").rpartition("..")[2] if champion else ""
+    if last_day != "unknown" and champion_day != "unknown" and last_day < champion_day:
+        yield f"its window ends on {last_day}, before the champion's ({champion_day})"
     if earlier and tags.ROLLED_BACK in earlier.tags:
         yield (f"it was rolled back: {earlier.tags[tags.ROLLED_BACK]}; use --force REASON to "
                "promote it")  # fmt: skip
