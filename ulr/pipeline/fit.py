@@ -16,7 +16,7 @@ from ulr.pipeline.describe import describe_training
 from ulr.pipeline.events import Events, StepContext
 from ulr.propensity.examination import known_propensities
 from ulr.registry.client import registry_of
-from ulr.registry.live import shown_live
+from ulr.registry.live import live_run
 from ulr.training.distributed.barrier import task_slots
 from ulr.training.loop import IterationCallback
 from ulr.training.plan import TrainPlan
@@ -121,7 +121,7 @@ def _iteration_callback(
     metric = plan.early_stopping_metric
     with (
         events.iterations(title, plan.num_iterations, metric) as show,
-        shown_live(registry, title, fingerprint, metric) as publish,
+        live_run(registry, title, fingerprint, metric) as publish,
     ):
 
         def on_iteration(iteration: int, value: float | None) -> None:
