@@ -42,7 +42,7 @@ def test_propensities_are_published_told_drawn_and_written_as_json(home, capsys)
     truth = "data/simulated/truth/examination.parquet"
     files = ["--figure", "theta.png", "--truth", truth]
     assert ulr("propensities", "--date", "2026-01-02", *files) == 0
-    assert "4 measured positions" in capsys.readouterr().out
+    assert "4 positions (4 estimated)" in capsys.readouterr().out
     assert (home / "theta.png").read_bytes().startswith(b"\x89PNG")
     tables = Warehouse("data/warehouse")
     (checks,) = tables.files("diagnostics")

@@ -16,7 +16,7 @@ from ulr.features.files import find_features
 from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.pairs.table import PairConfig, PairReport, make_pair_config
 from ulr.pairs.tasks import choose_variance, write_pairs
-from ulr.propensity.examination import known_propensities
+from ulr.propensity.examination import load_examination
 from ulr.warehouse.schema import metrics_schema
 from ulr.warehouse.stage import fingerprint, publish_if_changed
 from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction, partition_name
@@ -79,7 +79,7 @@ def build_pairs(
 
 def pair_config_of(pairs: Pairs, warehouse: Warehouse) -> PairConfig:
     """The weight tables that the settings and the propensities make."""
-    pooled, by_segment = known_propensities(pairs.propensities, warehouse)
+    pooled, by_segment = load_examination(pairs.propensities, warehouse)
     how = pairs.model_dump(exclude={"method", "propensities", "test_fraction", "partitions"})
     if how["co_click_variance"] == "auto":
         how["co_click_variance"] = None
