@@ -14,7 +14,7 @@ from ulr.cli.main import main
         (["propensities", "--truth", "nothing.parquet"], "--truth nothing.parquet: expected"),
     ],
 )
-def test_a_file_that_cannot_be_is_one_line(tmp_path, monkeypatch, capsys, command, words):
+def test_a_file_that_cannot_be_written_is_one_line(tmp_path, monkeypatch, capsys, command, words):
     monkeypatch.chdir(tmp_path)
     assert main([*command, "--date", "2026-01-01"]) == 2
     assert words in capsys.readouterr().err

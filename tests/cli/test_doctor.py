@@ -55,7 +55,7 @@ def test_memory_must_hold_the_heap_and_as_much_again(share, verdict):
     assert machine.memory(heap).verdict == verdict
 
 
-def test_a_containers_limit_counts_and_files_it_has_read_do_not(tmp_path, monkeypatch):
+def test_free_memory_respects_the_containers_limit_without_its_page_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "_CGROUP", tmp_path)
     content = {"max": 900, "current": 800, "stat": "anon 90\nactive_file 10\ninactive_file 700"}
     for name, value in content.items():
@@ -65,7 +65,7 @@ def test_a_containers_limit_counts_and_files_it_has_read_do_not(tmp_path, monkey
     assert machine.free_memory() > 2**20
 
 
-def test_sizes_are_read_as_spark_reads_them():
+def test_sizes_are_parsed_as_spark_parses_them():
     assert [machine.size_of(s) for s in ("3g", "512m", "1024k", "7")] == [
         3 * 2**30, 512 * 2**20, 2**20, 7 * 2**20]  # fmt: skip
     with pytest.raises(ValueError, match="expected a size such as 4g"):
@@ -77,7 +77,7 @@ def test_a_full_file_system_is_an_error(tmp_path):
     assert machine.disk("/proc/warehouse").verdict == ERROR
 
 
-def test_the_disk_that_spark_shuffles_on_is_the_one_that_the_settings_name(tmp_path, monkeypatch):
+def test_the_scratch_folder_is_that_of_the_settings(tmp_path, monkeypatch):
     monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
     assert machine.disk(str(tmp_path), "/proc").verdict == ERROR
     assert f"free for Spark's scratch folder {tmp_path}/b" in (
@@ -108,7 +108,7 @@ def test_a_library_that_cannot_be_loaded_is_an_error(check, library, user, monke
     assert library in result.message
 
 
-def test_the_warehouse_is_as_it_was_after_the_check(tmp_path):
+def test_the_check_leaves_the_warehouse_unchanged(tmp_path):
     assert places.warehouse_publishes(str(tmp_path / "new")).verdict == OK
     assert not (tmp_path / "new").exists()
     assert places.warehouse_publishes(str(tmp_path)).verdict == OK
@@ -121,7 +121,7 @@ def test_a_warehouse_that_cannot_be_written_is_an_error(tmp_path):
     assert run_check(check).verdict == ERROR
 
 
-def test_a_lock_that_two_can_hold_is_noticed(tmp_path):
+def test_a_file_system_without_locks_is_detected(tmp_path):
     with pytest.raises(UserError, match="does not support locks"):  # no process holds it now
         places._second_writer_is_refused(Warehouse(str(tmp_path)), "at=1")
 

@@ -23,7 +23,7 @@ def run(capsys, *argv: str) -> tuple[int, str, str]:
     return code, out, err
 
 
-def test_alone_it_shows_the_pipeline_every_stage_and_where_to_begin(capsys):
+def test_without_arguments_it_prints_the_pipeline_the_stages_and_a_quick_start(capsys):
     code, out, _ = run(capsys)
     assert code == 0
     assert cli.PIPELINE in out
@@ -33,7 +33,7 @@ def test_alone_it_shows_the_pipeline_every_stage_and_where_to_begin(capsys):
 
 
 @pytest.mark.parametrize("stage", [None, *cli.STAGES])
-def test_every_example_in_a_help_is_understood_as_it_stands(capsys, stage):
+def test_every_example_of_a_help_text_parses(capsys, stage):
     _, out, _ = run(capsys, *filter(None, [stage]), "--help")
     found = examples(out)
     assert found
@@ -57,9 +57,7 @@ def test_every_example_in_a_help_is_understood_as_it_stands(capsys, stage):
         (["groups", "--date", "2026-01-01", "--set", "log.path=nowhere"], "no log files"),
     ],
 )
-def test_a_users_mistake_is_told_without_a_stack_trace_and_exits_with_2(
-    capsys, argv, words, tmp_path, monkeypatch
-):
+def test_a_users_mistake_is_one_line_and_exit_code_2(capsys, argv, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, err = run(capsys, *argv)
     assert (code, out) == (2, "")
@@ -70,7 +68,7 @@ def test_a_users_mistake_is_told_without_a_stack_trace_and_exits_with_2(
     assert json.loads(out) == {"error": err.removeprefix("ulr: ").rstrip("\n"), "exit_code": 2}
 
 
-def test_config_prints_what_a_stage_would_see(capsys):
+def test_config_prints_the_resolved_settings(capsys):
     code, out, _ = run(capsys, "config", "--set", "groups.partitions=5")
     assert code == 0
     assert yaml.safe_load(out)["groups"]["partitions"] == 5
@@ -79,14 +77,14 @@ def test_config_prints_what_a_stage_would_see(capsys):
     assert run(capsys, "config", "--quiet") == (0, "", "")
 
 
-def test_a_mistake_is_one_json_document_too(capsys):
+def test_with_json_a_mistake_is_one_document(capsys):
     code, out, err = run(capsys, "config", "--json", "--set", "groups.nosuch=1")
-    told = json.loads(out)
-    assert (code, told["exit_code"]) == (2, 2)
-    assert err == f"ulr: {told['error']}\n"
+    document = json.loads(out)
+    assert (code, document["exit_code"]) == (2, 2)
+    assert err == f"ulr: {document['error']}\n"
 
 
-def test_an_error_that_names_an_address_keeps_its_password(capsys, monkeypatch):
+def test_passwords_in_error_messages_are_redacted(capsys, monkeypatch):
     def away(args, settings):
         raise UserError("the registry https://me:open@host:5000 does not answer")
 
@@ -96,7 +94,7 @@ def test_an_error_that_names_an_address_keeps_its_password(capsys, monkeypatch):
     assert "open" not in out
 
 
-def test_what_nobody_expected_is_one_line_and_its_stack_trace_is_in_the_log(capsys, monkeypatch):
+def test_an_internal_error_is_one_line_with_its_stack_trace_in_the_log(capsys, monkeypatch):
     def broken(args, settings):
         raise ZeroDivisionError("thrown from the worker:\nTraceback\nTypeError: by nothing")
 
@@ -109,7 +107,7 @@ def test_what_nobody_expected_is_one_line_and_its_stack_trace_is_in_the_log(caps
     log.unlink()
 
 
-def test_what_fails_after_an_interrupt_is_part_of_it(capsys, monkeypatch):
+def test_an_error_caused_by_an_interrupt_is_reported_as_the_interrupt(capsys, monkeypatch):
     def interrupted(args, settings):
         try:
             raise KeyboardInterrupt(signal.SIGTERM)
@@ -123,7 +121,7 @@ def test_what_fails_after_an_interrupt_is_part_of_it(capsys, monkeypatch):
     assert len(err.splitlines()) == 1
 
 
-def test_a_users_mistake_that_a_task_found_is_told_like_any_other(spark):
+def test_a_user_error_raised_in_a_task_keeps_its_class(spark):
     def fail(batches):
         raise InvalidData("17 rows of sand")
         yield from batches

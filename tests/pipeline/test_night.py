@@ -5,7 +5,7 @@ import pytest
 from ulr.cli.main import main
 from ulr.errors import InvalidData, UserError
 from ulr.pipeline import nights
-from ulr.pipeline.summary import StageResult, run_stages
+from ulr.pipeline.stage_runner import StageResult, run_stages
 
 
 def night(*bodies, **options):

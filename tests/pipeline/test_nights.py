@@ -40,7 +40,7 @@ def statuses(root, date="2026-01-01"):
     return [stage["status"] for stage in summary(root, date)["stages"]]
 
 
-def test_a_night_promotes_and_the_same_night_again_does_nothing(place):
+def test_a_night_promotes_and_a_repeated_night_is_skipped(place):
     root, flags = place
     assert main(["nightly", *FIRST, *flags]) == 0
     assert statuses(root) == ["done"] * 6
@@ -54,7 +54,7 @@ def test_a_night_promotes_and_the_same_night_again_does_nothing(place):
     assert tables(root / "warehouse") == before
 
 
-def test_nights_one_after_the_other_end_in_a_line_for_each_with_the_baseline(place, capsys):
+def test_several_nights_end_in_a_table_with_the_baseline(place, capsys):
     root, flags = place
     both = ["--date", "2026-01-01..2026-01-02", "--set", "nightly.baselines=[naive]"]
     assert main(["nightly", *both, *flags]) == 0
@@ -76,7 +76,7 @@ def test_nights_one_after_the_other_end_in_a_line_for_each_with_the_baseline(pla
     assert "naive" not in listed
 
 
-def test_the_night_that_fails_is_the_last(place, capsys):
+def test_the_first_failed_night_is_the_last(place, capsys):
     root, flags = place
     later = ["--date", "2026-01-01..2026-01-05"]
     assert main(["nightly", *later, *flags]) == 2
@@ -84,14 +84,14 @@ def test_the_night_that_fails_is_the_last(place, capsys):
     assert not (root / "warehouse" / "nights" / "2026-01-04.json").exists()
 
 
-def test_a_night_begins_where_it_is_told(place):
+def test_a_night_starts_at_the_given_stage(place):
     root, flags = place
     assert main(["nightly", *FIRST, *flags]) == 0
     assert main(["nightly", *FIRST, *flags, "--from-stage", "evaluate"]) == 0
     assert statuses(root)[:4] == ["not run"] * 4
 
 
-def test_without_features_the_night_says_what_is_missing_and_keeps_what_it_has(place, capsys):
+def test_missing_features_end_the_night_and_keep_the_tables(place, capsys):
     root, flags = place
     bare = [*flags, "--set", "features.path=nowhere", "--set",
             f"warehouse.path={root}/bare"]  # fmt: skip
@@ -107,7 +107,7 @@ def test_without_features_the_night_says_what_is_missing_and_keeps_what_it_has(p
     assert "theta of all traffic with its 95% band" in page  # what was made is shown
 
 
-def test_a_night_ends_in_a_page_that_is_kept_twice_and_can_be_made_again(
+def test_the_page_of_a_night_is_stored_attached_and_can_be_rendered_again(
     place, capsys, monkeypatch
 ):
     root, flags = place
@@ -131,23 +131,21 @@ def test_a_night_ends_in_a_page_that_is_kept_twice_and_can_be_made_again(
     assert "there is 2026-01-01" in said
 
 
-def test_two_nights_at_once_are_refused(place, capsys):
+def test_concurrent_nights_are_refused(place, capsys):
     root, flags = place
     with hold(Storage(f"{root}/warehouse"), "nights", "x"):
         assert main(["nightly", *FIRST, *flags]) == 2
     assert "this warehouse's night is being written by process" in capsys.readouterr().err
 
 
-def test_a_day_kept_aside_needs_an_earlier_one(place, capsys):
+def test_holding_out_a_date_needs_an_earlier_one(place, capsys):
     root, flags = place
     alone = [*flags, "--set", "evaluate.holdout=time", "--set", f"warehouse.path={root}/alone"]
     assert main(["nightly", *FIRST, *alone]) == 2
     assert "no groups before it" in capsys.readouterr().err
 
 
-def test_a_rerun_reads_no_log_leaves_the_warehouse_alone_and_does_only_what_is_missing(
-    place, capsys
-):
+def test_a_rerun_reads_no_log_changes_no_table_and_builds_only_what_is_missing(place, capsys):
     root, flags = place
     assert main(["nightly", *FIRST, *flags]) == 0
     before = tables(root / "warehouse")
@@ -175,7 +173,7 @@ def models(folder):
             for f in folder.rglob("model.txt")}  # fmt: skip
 
 
-def test_variants_stand_side_by_side_and_trainings_at_once_make_the_same_models(place, capsys):
+def test_variants_are_compared_and_concurrent_trainings_give_the_same_models(place, capsys):
     root, flags = place
     assert main(["nightly", *FIRST, *flags]) == 0
     command = ["rerun", "--from", "2026-01-01", "--to", "2026-01-01", *flags,
@@ -200,7 +198,7 @@ def test_variants_stand_side_by_side_and_trainings_at_once_make_the_same_models(
     assert kept["variants"]["naive@deep"] == {"lightgbm.num_leaves": "7"}
 
 
-def test_a_comparison_is_one_run_of_mlflow_with_its_table_and_a_child_for_each(place):
+def test_a_comparison_is_one_mlflow_run_with_a_child_run_per_model(place):
     root, flags = place
     assert main(["nightly", *FIRST, *flags]) == 0
     command = ["rerun", "--from", "2026-01-01", "--to", "2026-01-01", *flags, "--name", "runs",
@@ -233,7 +231,7 @@ def test_a_comparison_is_one_run_of_mlflow_with_its_table_and_a_child_for_each(p
         (["--variant", "a:train.nosuch=2"], "unknown key train.nosuch"),
     ],
 )
-def test_a_mistake_in_a_rerun_is_one_line(capsys, tmp_path, flags, words):
+def test_a_mistake_in_the_options_of_a_rerun_is_one_line(capsys, tmp_path, flags, words):
     where = ["--set", f"warehouse.path={tmp_path}"]
     assert main(["rerun", "--from", "2026-01-01", "--to", "2026-01-01", *where, *flags]) == 2
     assert words in capsys.readouterr().err

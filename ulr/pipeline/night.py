@@ -26,7 +26,7 @@ from ulr.pipeline.describe import (
 from ulr.pipeline.events import SILENT, Events
 from ulr.pipeline.fit import Trial, fit
 from ulr.pipeline.judge import challenge_champion, evaluate_window
-from ulr.pipeline.summary import StageResult
+from ulr.pipeline.stage_runner import StageResult
 from ulr.propensity.stage import build_propensities
 from ulr.propensity.tables import summary_lines
 from ulr.registry import CHAMPION

@@ -10,7 +10,7 @@ from ulr.config.settings import Settings
 from ulr.pipeline.events import Events, StepContext
 from ulr.pipeline.night import STAGES, Night
 from ulr.pipeline.reports import report_night
-from ulr.pipeline.summary import StageResult, Summary, run_stages
+from ulr.pipeline.stage_runner import StageResult, Summary, run_stages
 from ulr.warehouse.lock import hold
 from ulr.warehouse.tables import Warehouse
 

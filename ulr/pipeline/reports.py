@@ -9,7 +9,7 @@ from ulr.dates import held_out
 from ulr.errors import RegistryUnavailable, UserError
 from ulr.pipeline.events import Events
 from ulr.pipeline.night import Night
-from ulr.pipeline.summary import Summary
+from ulr.pipeline.stage_runner import Summary
 from ulr.pipeline.trials import TrialResults
 from ulr.registry.client import registry_of
 from ulr.report.collect import Model

@@ -28,7 +28,6 @@ Estimates = dict[str, Estimate]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
     add_date(parser, "the window: a date, or a range D1..D2")
 
 

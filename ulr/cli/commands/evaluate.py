@@ -23,7 +23,6 @@ SHOWN = ("ndcg_at_1", "ndcg_at_10", "map", "snips_dcg", "snips_arp", "ips_dcg", 
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
     add_date(parser, WINDOW)
     parser.add_argument(
         "--model", action="append", metavar="NAME",

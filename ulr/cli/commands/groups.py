@@ -19,7 +19,6 @@ EXAMPLE = "ulr groups --date 2026-01-01..2026-01-03"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
     add_date(parser, RANGE)
     add_force(parser)
 

@@ -13,14 +13,13 @@ from ulr.cli.terminal import CommandResult, print_table
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.pipeline.nights import run_nights
-from ulr.pipeline.summary import Summary
+from ulr.pipeline.stage_runner import Summary
 
 EXAMPLE = "ulr nightly --date 2026-01-03 --from-stage pairs"
 GOLDEN = {"ndcg_at_1": "NDCG@1", "ndcg_at_10": "@10"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
     add_date(parser, "the date whose log is complete, or D1..D2 for one night per date")
     parser.add_argument("--from-stage", metavar="STAGE", help="leave out the stages before this")
     add_force(parser)

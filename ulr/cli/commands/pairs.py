@@ -19,7 +19,6 @@ EXAMPLE = "ulr pairs --date 2026-01-01..2026-01-03 --set pairs.method=joint"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
     add_date(parser, "the window: a date, or a range D1..D2")
     add_force(parser)
 

@@ -26,7 +26,6 @@ EXAMPLE = "ulr plan-swaps --date 2026-01-03 --out plan.json"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
     add_date(parser, WINDOW)
     parser.add_argument(
         "--out", metavar="FILE", help="write the plan that `ulr.experiments.serving` reads"

@@ -19,7 +19,6 @@ EXAMPLE = "ulr promote --date 2026-01-03"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
     add_date(parser, WINDOW, required=False)
     parser.add_argument("--dry-run", action="store_true", help="evaluate, and change nothing")
     parser.add_argument("--force", metavar="REASON", help="promote whatever the gate decides")

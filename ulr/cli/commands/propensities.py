@@ -26,7 +26,6 @@ EXAMPLE = "ulr propensities --date 2026-01-03 --figure theta.svg"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
     add_date(parser, WINDOW)
     parser.add_argument("--figure", metavar="FILE", help="also draw the curves, as SVG")
     parser.add_argument(

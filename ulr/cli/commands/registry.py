@@ -21,7 +21,6 @@ EXAMPLE = "ulr registry list"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the action."""
     parser.add_argument(
         "action", choices=("send", "sync", "list"),
         help="send: register the configured method's model; sync: register the queued models; "

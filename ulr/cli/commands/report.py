@@ -20,7 +20,6 @@ EXAMPLE = "ulr report 2026-01-03"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
     parser.add_argument("run", nargs="?", metavar="RUN", help="see above")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
 

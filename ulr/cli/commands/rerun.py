@@ -39,7 +39,6 @@ _NEXT_CHANGE = re.compile(r",(?=[a-z_]+\.[\w.]+=)")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
     parser.add_argument("--from", dest="first", required=True, metavar="DATE", help="first date")
     parser.add_argument("--to", dest="last", required=True, metavar="DATE", help="last date")
     parser.add_argument("--methods", help="such as robust,prs,joint (default: the configured one)")

@@ -19,7 +19,6 @@ EXAMPLE = "ulr score --model models:/ulr-ranker@champion --features data/simulat
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
     parser.add_argument(
         "--model", metavar="URI",
         help="models:/NAME@ALIAS, models:/NAME/VERSION, a trained method or a LightGBM text file "

@@ -1,4 +1,4 @@
-"""The summary of a night, and the loop that runs its stages.
+"""Run the stages of a night in order and record each in a summary.
 
 Each stage publishes atomically and skips unchanged inputs, so a killed night is completed by
 running it again.
