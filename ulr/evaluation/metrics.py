@@ -16,7 +16,7 @@ from ulr.evaluation.shown import ShownDocuments, see
 from ulr.evaluation.totals import Column, Totals, minus, total
 from ulr.features.join import feature_matrix
 from ulr.groups.histograms import cut_lists
-from ulr.pairs.table import make_pair_config
+from ulr.pairs.config import make_pair_config
 from ulr.pairs.weighting import WeightedPairs
 from ulr.propensity.examination import Examination
 

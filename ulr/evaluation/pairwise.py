@@ -11,7 +11,7 @@ import numpy as np
 
 from ulr.evaluation.shown import ShownDocuments
 from ulr.evaluation.totals import Column
-from ulr.pairs.table import PairConfig
+from ulr.pairs.config import PairConfig
 from ulr.pairs.weighting import WeightedPairs, weigh_histograms
 
 

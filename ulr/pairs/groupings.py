@@ -1,4 +1,4 @@
-"""The two groupings of METHODS section 2, and what is left when documents have no features."""
+"""The groupings of pairs into lists (docs/methods.md section 2), and dropping of documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ulr.pairs.weighting import WeightedPairs
 
 
 def by_ranking(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairLists:
-    """One list per displayed ranking that has a pair: ranks in the lambda are those of the page."""
+    """Return one list per displayed ranking that has a pair."""
     sizes, counts = shown.histograms.sizes, np.diff(pairs.offsets)
     kept = counts > 0
     of_doc = np.repeat(kept, sizes)
@@ -32,7 +32,7 @@ def by_ranking(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairList
 
 
 def by_query(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairLists:
-    """One list per query, of all its documents; the weights of equal pairs are added up."""
+    """Return one list per query, of all its documents; weights of equal pairs are summed."""
     group = np.repeat(np.arange(shown.query.size), np.diff(pairs.offsets))
     first = shown.histograms.group_docs[group]
     i, j = rows.row_of[first + pairs.i], rows.row_of[first + pairs.j]
@@ -60,7 +60,7 @@ def by_query(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairLists:
 
 
 def drop_documents(arrays: PairLists, present: np.ndarray) -> PairLists:
-    """Without the rows that are not `present` (bool per row): from lists and pairs alike."""
+    """Return lists and pairs without the rows that are not `present` (bool per row)."""
     if present.all():
         return arrays
     groups = np.arange(arrays.group_docs.size - 1)
@@ -90,7 +90,7 @@ def drop_documents(arrays: PairLists, present: np.ndarray) -> PairLists:
 
 
 def _only_positions(shown: ShownGroups, rows: Rows) -> np.ndarray:
-    """Where each row was shown, or 0 if at more than one position."""
+    """Return the position of each row, or 0 if it was shown at several."""
     sizes = shown.histograms.sizes
     place = np.arange(rows.row_of.size) - np.repeat(shown.histograms.group_docs[:-1], sizes) + 1
     low = np.full(rows.feature_row.size, np.iinfo(np.int64).max)
@@ -104,3 +104,6 @@ def _sums(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     if values.size == 0:
         return np.zeros(0, np.float32)
     return np.add.reduceat(values.astype(np.float64), starts).astype(np.float32)
+
+
+GROUPINGS = {"ranking": by_ranking, "query": by_query}

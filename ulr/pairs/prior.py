@@ -1,4 +1,7 @@
-"""The prior on co-clicks, estimated from the log: three sums, which add up over partitions."""
+"""The prior on co-clicks, estimated from the log (docs/methods.md section 4.3).
+
+The estimate needs three sums, which add over partitions.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from ulr.kernels.pair_weights import PAIRS, REACH, SPREAD, clicked_places, co_cl
 
 
 def co_click_sums(groups: Histograms, table_of: np.ndarray, psi: np.ndarray) -> np.ndarray:
-    """What is needed of some groups. psi: segments x K x K; table_of: which of them each has."""
+    """Return the three sums of some groups: float64, (3,).
+
+    psi: (segments, K, K). table_of: int64 per group, the segment whose psi it uses.
+    """
     sums = np.zeros(3)
     clicked = np.zeros(int(groups.group_docs[-1]), np.bool_)
     clicked_places(groups.group_docs, groups.word_offsets, groups.words, clicked)
@@ -21,9 +27,9 @@ def co_click_sums(groups: Histograms, table_of: np.ndarray, psi: np.ndarray) -> 
 
 
 def prior_variance(sums: np.ndarray) -> float:
-    """v of all the groups whose sums were added up; 0, independent relevance, if nothing tells.
+    """Return the variance of the prior; 0, independent relevance, if there is no evidence.
 
-    Two digits: the last bits of a sum depend on how the groups are split, and no more is known.
+    Rounded to two digits: the last bits of the sums depend on how the groups are partitioned.
     """
     if sums[REACH] <= 0:
         return 0.0
