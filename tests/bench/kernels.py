@@ -19,8 +19,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from tests.support.pair_samples import one_list_per_query
 from ulr.kernels.lambdas import lambda_gradients
-from ulr.kernels.layout import PairLists, lists_of
+from ulr.kernels.layout import PairLists, WeightedPairs, offsets_of
 from ulr.training.objective import GRID
 
 GRADES = (0.5, 0.25, 0.15, 0.07, 0.03)
@@ -62,10 +63,10 @@ def _label_pairs(labels: np.ndarray) -> PairLists:
     gains = 2.0**labels
     more = gains[:, i] - gains[:, j]
     kept = more != 0
-    pairs = lists_of(np.full(queries, docs), kept.sum(axis=1))
+    pairs = WeightedPairs.zeros(offsets_of(kept.sum(axis=1)))
     pairs.i[:], pairs.j[:] = (np.broadcast_to(x, kept.shape)[kept] for x in (i, j))
     pairs.u_ij[:], pairs.u_ji[:] = np.maximum(more[kept], 0), np.maximum(-more[kept], 0)
-    return pairs
+    return one_list_per_query(docs, pairs)
 
 
 def _race(

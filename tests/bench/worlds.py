@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.features.letor import read_letor
+from ulr.kernels.layout import Patterns
 from ulr.kernels.merge import merge_patterns
 from ulr.kernels.patterns import pack_clicks
 from ulr.propensity.examination import Examination
@@ -108,17 +109,15 @@ def groups_table(corpus: Corpus, log: Log) -> pa.Table:
     bits = np.packbits(log.clicks.reshape(pages, positions).reshape(-1), bitorder="little")
     starts = np.arange(pages, dtype=np.int64) * positions
     word_offsets, words = pack_clicks(starts, np.repeat(sizes, sessions), bits)
-    merged = merge_patterns(
-        np.repeat(np.arange(queries), sessions), queries, word_offsets, words,
-        np.arange(pages + 1), np.ones(pages, np.int64),
-    )  # fmt: skip
+    patterns = Patterns(word_offsets, words, np.arange(pages + 1), np.ones(pages, np.int64))
+    merged = merge_patterns(np.repeat(np.arange(queries), sessions), queries, patterns)
     flat = corpus.names.documents.take(pa.array(log.documents[log.documents >= 0]))
     columns = {
         "query_id": corpus.names.queries.slice(0, queries),
         "ranking": pa.array(np.zeros(queries, np.int64)),
         "doc_ids": _lists(np.concatenate([[0], np.cumsum(sizes)]), flat),
-        "patterns": _lists(merged[0], pa.array(merged[1])),
-        "counts": _lists(merged[2], pa.array(merged[3])),
+        "patterns": _lists(merged.word_offsets, pa.array(merged.words)),
+        "counts": _lists(merged.count_offsets, pa.array(merged.counts)),
     }
     nulls = {f.name: pa.nulls(queries, f.type) for f in groups_schema}
     return pa.table([columns.get(f.name, nulls[f.name]) for f in groups_schema], groups_schema)

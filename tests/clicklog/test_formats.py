@@ -25,11 +25,12 @@ from tests.support.logs import (
     write_json,
     write_parquet,
 )
-from ulr.cli.commands.groups import describe
 from ulr.cli.main import user_error_of_a_task
 from ulr.clicklog.files import LogFiles
+from ulr.clicklog.quarantine import reasons_in
 from ulr.clicklog.text import read_typed_rows, spark_url
 from ulr.errors import UserError
+from ulr.pipeline.describe import describe_groups
 from ulr.warehouse.schema import impression_schema, page_schema
 from ulr.warehouse.storage import Storage
 
@@ -40,8 +41,7 @@ def test_text_formats_give_the_same_groups_as_parquet(spark, tmp_path, form, wri
     build(spark, tmp_path / "p", write_parquet(tmp_path / "parquet", log))
     text = build(spark, tmp_path / "t", write(tmp_path / form, log), f"log.format={form}")
     assert rows_of(tmp_path / "t", "groups") == rows_of(tmp_path / "p", "groups")
-    bad = {name[4:]: n for name, n in text.manifest.counts.items() if name.startswith("bad:")}
-    assert bad == reasons
+    assert reasons_in(text.manifest.counts) == reasons
 
 
 def test_every_csv_file_is_read_by_its_own_header(spark, tmp_path):
@@ -120,7 +120,7 @@ def test_impressions_give_the_same_groups_as_pages(spark, tmp_path):
 
 
 def test_every_file_of_impressions_is_read_by_its_own_columns(spark, tmp_path):
-    """One without the optional columns, one as pandas writes it, one with numbers for names."""
+    """One lacks the optional columns, one is as pandas writes it, one has numeric names."""
     rng = random.Random(16)
     pages = [page(n, rng) | {"query_id": f"{n % 7}"} for n in range(60)]
     tables = []
@@ -142,7 +142,7 @@ def test_every_file_of_impressions_is_read_by_its_own_columns(spark, tmp_path):
     assert oracle.expand_groups(rows) == oracle.click_histograms(plain, 50)
 
 
-def test_a_position_that_is_no_whole_number_is_set_aside(spark, tmp_path):
+def test_a_position_that_is_not_a_whole_number_is_quarantined(spark, tmp_path):
     rows = impressions_of([page(1, random.Random(17)) | {"doc_ids": ["a", "b"],
                                                          "clicks": [True, False]}])  # fmt: skip
     table = pa.Table.from_pylist(rows, schema=impression_schema)
@@ -201,8 +201,8 @@ def test_a_log_without_date_folders_is_filtered_by_time(spark, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["parquet", "json", "csv"])
-def test_folders_may_hold_columns(spark, tmp_path, form):
-    """As Spark's partitionBy writes them: out of the files, and null by a name of its own."""
+def test_folder_names_may_define_columns(spark, tmp_path, form):
+    """As Spark's partitionBy writes them: not in the files, and with a special name for null."""
     rng = random.Random(19)
     log = [page(n, rng) for n in range(40)]
     write = {"parquet": write_parquet, "json": write_json, "csv": write_csv}[form]
@@ -221,7 +221,8 @@ def test_folders_may_hold_columns(spark, tmp_path, form):
 def test_a_log_without_a_row_is_an_empty_table(spark, tmp_path, form):
     write = write_parquet if form == "parquet" else write_json
     outcome = build(spark, tmp_path / "w", write(tmp_path / "log", []), f"log.format={form}")
-    assert describe(outcome) == ("0 pages -> 0 groups, 0 patterns; the log has no row of this date")
+    expected = "0 pages -> 0 groups, 0 patterns; the log has no row of this date"
+    assert describe_groups(outcome) == expected
     assert rows_of(tmp_path / "w", "groups") == []
 
 
@@ -258,7 +259,7 @@ def test_a_file_of_text_may_have_any_name(spark, tmp_path):
      ("abfs://box@account.host/log?x=1", "abfs://box@account.host/log/a/b.json"),
      ("s3a://bucket", "s3a://bucket/a/b.json")],
 )  # fmt: skip
-def test_spark_finds_a_file_where_the_log_is(folder, expected):
+def test_the_url_for_spark_names_the_file_on_its_filesystem(folder, expected):
     assert spark_url(folder, "a/b.json") == expected
 
 

@@ -1,4 +1,4 @@
-"""Batches of a user's Parquet log in the types of the contract, row by row."""
+"""Batches of a Parquet log are converted to the types of the contract."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ulr.clicklog import parquet as parquetlogs
+from ulr.clicklog import parquet
 from ulr.clicklog.files import find_log, folder_columns
 from ulr.clicklog.parquet import conform
 from ulr.warehouse.schema import TIMESTAMP, page_schema
@@ -28,7 +28,7 @@ def log_batch(**columns: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(good | columns)
 
 
-def test_a_value_that_does_not_cast_sets_its_own_row_aside():
+def test_a_value_that_does_not_cast_makes_only_its_row_a_bad_type():
     clicks = [["true", "false"], None, ["true"], ["no", "maybe"], [], ["false", None], ["1"]]
     when = ["2026-01-01T12:00:00Z"] * 5 + ["yesterday", None]
     read = conform(
@@ -45,15 +45,15 @@ def test_a_value_that_does_not_cast_sets_its_own_row_aside():
     assert read["shown_at"].to_pylist() == [NOON] * 5 + [None, None]
 
 
-def test_only_folders_with_a_name_and_a_value_are_columns():
+def test_only_folders_named_name_equals_value_define_columns():
     path = (
         "clicks/dt=2026-01-01/segment=a%2Fb/swapped=__HIVE_DEFAULT_PARTITION__/query_id=q.parquet"
     )
     assert folder_columns(path, page_schema) == {"segment": "a/b", "swapped": None}
 
 
-def test_views_of_lists_are_lists():
-    """Arrow's own cast of them leaves out the last offset."""
+def test_list_views_are_read_as_lists():
+    """Arrow's cast of list views omits the last offset."""
     docs = [["a", "b"], None, [], ["c", None], ["d"], ["e", "f"], ["g"]]
     for kind in (pa.list_view(pa.string()), pa.large_list_view(pa.string())):
         read = conform(log_batch(doc_ids=pa.array(docs, kind)), "log.parquet", page_schema)
@@ -63,20 +63,20 @@ def test_views_of_lists_are_lists():
 
 
 def test_pages_with_long_lists_are_read_a_few_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquetlogs, "BATCH_DOCUMENTS", 40)
+    monkeypatch.setattr(parquet, "BATCH_DOCUMENTS", 40)
     pq.write_table(pa.table({"doc_ids": [["a"] * 20] * ROWS}), tmp_path / "long.parquet",
                    row_group_size=1)  # fmt: skip
     pq.write_table(pa.table({"doc_ids": [["a"]] * ROWS}), tmp_path / "short.parquet")
     log = find_log(str(tmp_path), NOON.date())
-    tasks = parquetlogs.plan_tasks(log, page_schema, 1)
+    tasks = parquet.plan_tasks(log, page_schema, 1)
     numbers = pa.RecordBatch.from_pydict({"id": list(range(len(tasks)))})
     options = {"url": log.storage.url, "tasks": tasks, "schema": page_schema, "day": None}
-    read = list(parquetlogs.read_rows(iter([numbers]), **options))
+    read = list(parquet.read_rows(iter([numbers]), **options))
     assert [b.num_rows for b in read if len(b["doc_ids"][0]) == 20] == [2, 2, 2, 1]
     assert [b.num_rows for b in read if len(b["doc_ids"][0]) == 1] == [ROWS]
 
 
-def test_times_finer_than_a_microsecond_are_cut():
+def test_times_are_truncated_to_microseconds():
     """As pandas writes them: nanoseconds, with or without a time zone."""
     nanoseconds = int(NOON.timestamp()) * 10**9 + 123_456_789
     for zone in ("UTC", None):
@@ -86,7 +86,7 @@ def test_times_finer_than_a_microsecond_are_cut():
         assert set(read["shown_at"].to_pylist()) == {NOON + dt.timedelta(microseconds=123_456)}
 
 
-def test_a_column_of_a_type_that_cannot_be_cast_at_all_sets_every_row_aside():
+def test_a_column_of_a_type_that_cannot_be_cast_makes_every_row_a_bad_type():
     read = conform(
         log_batch(clicks=pa.array(["yes"] * (ROWS - 1) + [None])), "log.parquet", page_schema
     )

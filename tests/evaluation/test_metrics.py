@@ -8,16 +8,16 @@ import pyarrow as pa
 import pytest
 
 from tests.bench.worlds import click_log, features_table, groups_table, synthetic_corpus
-from tests.pairs.test_table import FEATURES, GIVEN, GROUPS, THETA, group, groups_of
 from tests.support import oracle_pairs as oracle
 from tests.support.evaluation_loops import click_sums, pair_loss_sum, rank_by, ratio
+from tests.support.pair_inputs import EXAMINATION, FEATURES, GROUPS, THETA, group, groups_of
 from tests.support.pair_samples import independent_propensities
 from ulr.errors import UserError
 from ulr.evaluation.metrics import LOGGING, EvaluationPlan, evaluate_partition
 from ulr.evaluation.totals import Key, metric_values, metrics_table
 from ulr.warehouse.schema import metrics_schema
 
-PLAN = EvaluationPlan(GIVEN, cuts=(1, 3), max_label=2)
+PLAN = EvaluationPlan(EXAMINATION, cuts=(1, 3), max_label=2)
 SCORE = {"z": 0.5, "y": 2.0, "x": -1.0}  # of query b, by feature value: see `model`
 
 
@@ -114,7 +114,7 @@ def test_the_pair_loss_is_that_of_sessions_one_by_one(subject):
         for session in sessions:
             shown = {d: -k for k, d in enumerate(session[0])}
             scores = scores_of(query) if subject == "m" else shown
-            total += pair_loss_sum([session], GIVEN.theta, GIVEN.psi, scores)
+            total += pair_loss_sum([session], EXAMINATION.theta, EXAMINATION.psi, scores)
     assert values(subject)["pair_loss"].value * pairs == pytest.approx(total, rel=1e-5)
 
 

@@ -10,7 +10,7 @@ from ulr.errors import UserError
 from ulr.features.files import (
     feature_names,
     find_features,
-    other_names,
+    name_difference,
     read_features,
     with_names,
 )
@@ -74,7 +74,7 @@ def test_names_that_a_model_cannot_keep_are_changed_and_equal_ones_refused(tmp_p
     ],
 )
 def test_the_first_difference_is_told_and_silence_is_none(wanted, given, words):
-    assert other_names(wanted, given) == words
+    assert name_difference(wanted, given) == words
 
 
 def test_files_of_one_table_in_different_orders_are_refused(tmp_path):

@@ -38,13 +38,13 @@ def test_groups_expand_back_to_the_click_vectors_of_their_pages(pages):
 @given(st.lists(pages_lists, min_size=1, max_size=4), st.randoms())
 def test_merging_in_any_order_and_grouping_gives_the_same_bytes(parts, random):
     tables = [fold(pages) for pages in parts]
-    at_once = canonical(merge([fold([p for pages in parts for p in pages])]))
+    together = canonical(merge([fold([p for pages in parts for p in pages])]))
     random.shuffle(tables)
     step_by_step = tables[0]
     for table in tables[1:]:
         step_by_step = merge([table, step_by_step])
-    assert canonical(merge(tables)).equals(at_once)
-    assert canonical(step_by_step).equals(at_once)
+    assert canonical(merge(tables)).equals(together)
+    assert canonical(step_by_step).equals(together)
 
 
 @given(st.lists(good_pages(max_length=150, queries=1), min_size=1, max_size=6))
@@ -60,7 +60,7 @@ def test_lists_are_cut_at_the_deepest_position(pages, last):
 
 
 @given(st.lists(good_pages(max_length=150), min_size=1, max_size=8), st.integers(1, 140))
-def test_cutting_a_table_keeps_the_heads_of_its_click_vectors(pages, depth):
+def test_cutting_a_table_keeps_the_first_positions_of_its_click_vectors(pages, depth):
     heads = Counter()
     for row in cut_lists(canonical(merge([fold(pages, 200)])), depth).to_pylist():
         for (*_, docs), histogram in oracle.expand_groups([row]).items():
@@ -72,14 +72,14 @@ def test_cutting_a_table_keeps_the_heads_of_its_click_vectors(pages, depth):
 
 
 @given(pages_lists)
-def test_patterns_rise_within_a_group_and_the_hash_is_that_of_its_documents(pages):
+def test_patterns_are_sorted_and_the_ranking_is_the_hash_of_the_documents(pages):
     for row in canonical(merge([fold(pages)])).to_pylist():
         assert row["patterns"] == sorted(set(row["patterns"]))
         assert row["ranking"] == oracle.ranking_hash(row["doc_ids"])
 
 
 @given(pages_lists)
-def test_the_same_pages_twice_are_every_count_twice(pages):
+def test_the_same_pages_twice_double_every_count(pages):
     doubled = canonical(merge([fold(pages), fold(pages)]))
     expected = {k: Counter({c: 2 * n for c, n in h.items()})
                 for k, h in oracle.click_histograms(pages, 50).items()}  # fmt: skip
@@ -92,7 +92,7 @@ def test_merging_nothing_gives_an_empty_table():
 
 
 @given(pages_lists, st.integers(1, 9))
-def test_a_query_lives_in_one_partition(pages, partitions):
+def test_all_groups_of_a_query_are_in_one_partition(pages, partitions):
     table = merge([fold(pages)])
     part = partition_of(table, partitions)
     assert ((part >= 0) & (part < partitions)).all()

@@ -21,7 +21,8 @@ from tests.support.logs import (
     rows_of,
     write_parquet,
 )
-from ulr.clicklog import parquet as parquetlogs
+from ulr.clicklog import parquet
+from ulr.clicklog.quarantine import reasons_in
 from ulr.errors import InvalidData
 from ulr.warehouse.schema import groups_schema, page_schema, quarantine_schema
 from ulr.warehouse.tables import Warehouse
@@ -31,8 +32,7 @@ def test_ten_thousand_rows_with_every_kind_of_broken_row_are_counted_exactly(spa
     log, reasons, good = broken_log(10_000, seed=1)
     outcome = build(spark, tmp_path / "w", write_parquet(tmp_path / "log", log))
     counts = outcome.manifest.counts
-    bad = {name[4:]: n for name, n in counts.items() if name.startswith("bad:")}
-    assert bad == reasons
+    assert reasons_in(counts) == reasons
     assert counts["read"] == len(log)
     assert counts["pages"] == len(good)
     assert counts["queries"] == len({page["query_id"] for page in good})
@@ -52,18 +52,18 @@ def test_tables_have_their_schemas_and_a_query_lives_in_one_file(spark, tmp_path
     log, _, _ = broken_log(2000, seed=2)
     build(spark, tmp_path / "w", write_parquet(tmp_path / "log", log))
     warehouse = Warehouse(str(tmp_path / "w"))
-    homes: dict[str, set] = {}
+    files_of: dict[str, set] = {}
     for path in warehouse.files("groups", f"dt={DATE}"):
         table = pq.read_table(path)
         assert table.schema.equals(groups_schema)
         for query in table["query_id"].to_pylist():
-            homes.setdefault(query, set()).add(path)
-    assert all(len(home) == 1 for home in homes.values())
+            files_of.setdefault(query, set()).add(path)
+    assert all(len(files) == 1 for files in files_of.values())
     (first, *_) = warehouse.files("quarantine", f"dt={DATE}")
     assert pq.read_schema(first).equals(quarantine_schema)
 
 
-def test_the_files_a_log_is_cut_into_do_not_change_a_byte(spark, tmp_path):
+def test_groups_do_not_depend_on_how_the_log_is_split_into_files(spark, tmp_path):
     log, _, _ = broken_log(3000, seed=3)
     build(spark, tmp_path / "a", write_parquet(tmp_path / "one", log, files=1))
     build(spark, tmp_path / "b", write_parquet(tmp_path / "five", log[::-1], files=5))
@@ -72,17 +72,17 @@ def test_the_files_a_log_is_cut_into_do_not_change_a_byte(spark, tmp_path):
     assert contents[0] == contents[1]
 
 
-def test_how_tasks_cut_a_log_does_not_change_a_byte_of_quarantine(spark, tmp_path, monkeypatch):
+def test_quarantine_does_not_depend_on_how_tasks_split_the_log(spark, tmp_path, monkeypatch):
     path = write_parquet(tmp_path / "log", broken_log(3000, seed=20)[0])
     build(spark, tmp_path / "a", path)
-    monkeypatch.setattr(parquetlogs, "MIN_SPLIT_BYTES", 1)
+    monkeypatch.setattr(parquet, "MIN_SPLIT_BYTES", 1)
     build(spark, tmp_path / "b", path)
     files = [Warehouse(str(tmp_path / x)).files("quarantine", f"dt={DATE}") for x in "ab"]
     contents = [[Path(f).read_bytes() for f in some] for some in files]
     assert contents[0] == contents[1]
 
 
-def test_when_most_sessions_repeat_every_page_is_compared_and_the_result_is_the_same(
+def test_past_the_limit_of_repeated_ids_all_pages_are_compared_with_the_same_result(
     spark, tmp_path
 ):
     log, _, _ = broken_log(1500, seed=4)

@@ -14,7 +14,7 @@ T_MINUS = np.array([1.0, 0.9, 0.8, 0.7])
 
 def counts(rng, queries=10):
     pairs = random_pairs(rng, queries=queries, signed=False)
-    return pairs.with_weights(np.floor(pairs.u_ij), np.floor(pairs.u_ji))
+    return pairs._replace(u_ij=np.floor(pairs.u_ij), u_ji=np.floor(pairs.u_ji))
 
 
 def test_sums_equal_the_plain_loop():

@@ -16,7 +16,7 @@ from tests.support.pair_inputs import (
 )
 from tests.support.pair_samples import independent_propensities
 from ulr.errors import InvalidData, UserError
-from ulr.features.join import feature_matrix
+from ulr.features.matrix import feature_matrix
 from ulr.pairs.config import make_pair_config
 from ulr.pairs.table import build_pair_table
 from ulr.training.data import read_pairs

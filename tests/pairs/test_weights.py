@@ -98,7 +98,7 @@ def test_labels_prefer_the_higher_known_grade():
     assert pairs.u_ji[0] == pytest.approx((3 - 1) / 15)  # gains 2^y - 1, over that of a 4
 
 
-@pytest.mark.parametrize(("k", "v"), permutations(range(K), 2))
+@pytest.mark.parametrize(("k", "v"), list(permutations(range(K), 2)))
 def test_a_times_expected_b_is_the_identity(k, v):
     """Kurennoy eq. 14, with A's second and third rows taken from the joint table."""
     t_k, t_v, both = THETA[k], THETA[v], PSI[k, v]

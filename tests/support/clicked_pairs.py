@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ulr.kernels.layout import PairLists, lists_of
+from tests.support.pair_samples import one_list_per_query
+from ulr.kernels.layout import WeightedPairs
 from ulr.training.data import RankingData, split_queries
 from ulr.warehouse.schema import pairs_schema
 from ulr.warehouse.storage import Storage
@@ -30,9 +31,9 @@ def clicked_data(queries: int = 60, seed: int = 3) -> RankingData:
     at = np.repeat(np.arange(queries) * DOCS, per_query)
     traffic = 0.3 * 1000 ** np.repeat(rng.random(queries), per_query)
     weight = (rng.poisson(traffic * np.exp(wish[at + place] - place / 4)) for place in (i, j))
-    skeleton = lists_of(np.full(queries, DOCS), np.full(queries, per_query))
     u_ij, u_ji = (w.astype(np.float32) for w in weight)
-    pairs = PairLists(**{**vars(skeleton), "i": i, "j": j, "u_ij": u_ij, "u_ji": u_ji})
+    offsets = np.arange(queries + 1) * per_query
+    pairs = one_list_per_query(DOCS, WeightedPairs(offsets, i, j, u_ij, u_ji))
     labels = np.clip(np.rint(wish), 0, 3).astype(np.int32)
     return RankingData(pa.array([f"q{n}" for n in range(queries)]), x, labels, pairs)
 

@@ -1,4 +1,4 @@
-"""Logs for tests: good and broken pages, written in every format, and built into groups."""
+"""Click logs for tests: good and broken pages in every format, and groups built from them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 
 def page(number: int, rng: random.Random, date: dt.date = DATE) -> dict:
-    """A good page with some variety."""
+    """Return a random good page."""
     length = rng.randint(1, 6)
     docs = rng.sample([f"d{i}" for i in range(8)], length)
     bucket = rng.choice([None, None, "1:2"]) if length > 1 else None
@@ -58,7 +58,7 @@ BREAK = {
 
 
 def broken_log(rows: int, seed: int) -> tuple[list[dict], Counter, list[dict]]:
-    """Rows in random order, how many broke which rule, and the pages that must be counted."""
+    """Return rows in random order, the number of rows per broken rule, and the good pages."""
     rng = random.Random(seed)
     log, reasons, good = [], Counter(), []
     for number in range(rows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ulr.kernels.layout import Histograms, PairLists
+from ulr.kernels.layout import Histograms, PairLists, Patterns, Ragged, WeightedPairs
 from ulr.propensity.examination import Examination
 
 
@@ -42,6 +42,17 @@ def random_pairs(rng, *, queries=6, max_docs=12, max_groups=3, signed=True, shar
     return PairLists(*ints, *small, np.array(u_ij, np.float32), np.array(u_ji, np.float32))
 
 
+def one_list_per_query(docs: int, pairs: WeightedPairs) -> PairLists:
+    """Queries of one list each, all of `docs` documents, shown in the order of their rows."""
+    queries = pairs.offsets.size - 1
+    lists = Ragged.from_lengths(np.full(queries, docs))
+    place = lists.within().astype(np.int32)
+    groups = np.arange(queries + 1)
+    return PairLists(
+        lists.offsets, groups, lists.offsets, pairs.offsets, place, place + 1, *pairs[1:]
+    )
+
+
 def group_lists(pairs: PairLists):
     """Per group: absolute rows, positions, and pairs (i, j, u_ij, u_ji) as plain lists."""
     for q in range(pairs.queries):
@@ -66,4 +77,5 @@ def histograms(groups):
         docs.append(docs[-1] + n)
         word_at.append(len(words))
         count_at.append(len(counts))
-    return Histograms(*(np.array(x, np.int64) for x in (docs, word_at, words, count_at, counts)))
+    arrays = [np.array(x, np.int64) for x in (word_at, words, count_at, counts)]
+    return Histograms(np.array(docs, np.int64), Patterns(*arrays))

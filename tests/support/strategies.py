@@ -31,7 +31,7 @@ def good_pages(draw, max_length: int = 6, queries: int = 3) -> dict:
 
 @st.composite
 def any_pages(draw) -> dict:
-    """A good page with some of its columns replaced by whatever may stand in a log."""
+    """Draw a good page with some columns replaced by values that a broken log may hold."""
     page = draw(good_pages())
     odd = {
         "session_id": st.sampled_from([None, "", "s"]),
@@ -63,7 +63,7 @@ def any_pages(draw) -> dict:
 
 
 def as_batch(pages: list[dict]) -> pa.RecordBatch:
-    """Pages as a reader would deliver them."""
+    """Return the pages as a reader of logs gives them."""
     extra = {"source": "log", "problem": None, "raw": None, "repeats": 0}
     rows = [page | extra for page in pages]
     return pa.RecordBatch.from_pylist(rows, schema=plain_read_schema).cast(read_schema)

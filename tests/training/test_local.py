@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from tests.support import oracle_pairs as oracle
-from tests.support.pair_samples import histograms, independent_propensities
+from tests.support.pair_samples import histograms, independent_propensities, one_list_per_query
 from ulr.errors import UserError
 from ulr.kernels.lambdas import lambda_gradients
-from ulr.kernels.layout import PairLists, concat_pairs, lists_of
+from ulr.kernels.layout import concat_pairs
 from ulr.pairs.weighting import weigh_histograms
 from ulr.pairs.weights import weight_table
 from ulr.simulate.browsing import Independent, power_curve
@@ -56,9 +56,7 @@ def pairs_of(clicks, method, session="none"):
     made, _ = weigh_histograms(
         histograms(groups), np.zeros(len(groups)), table, table, session=session
     )
-    skeleton = lists_of(np.full(len(groups), DOCS), np.diff(made.offsets))
-    columns = {name: getattr(made, name) for name in ("i", "j", "u_ij", "u_ji")}
-    return PairLists(**{**vars(skeleton), **columns})
+    return one_list_per_query(DOCS, made)
 
 
 def data_of(x, pairs, labels=None):

@@ -104,7 +104,7 @@ def test_one_two_and_three_workers_train_the_same_model_to_the_last_byte(samplin
 def test_workers_agree_on_traffic_whose_sums_a_fixed_grid_could_not_hold(learned, monkeypatch):
     per_query = DATA.pairs.pairs // DATA.pairs.queries
     more = np.repeat(2.0 ** np.linspace(0, 40, DATA.pairs.queries), per_query).astype(np.float32)
-    pairs = DATA.pairs.with_weights(DATA.pairs.u_ij * more, DATA.pairs.u_ji * more)
+    pairs = DATA.pairs._replace(u_ij=DATA.pairs.u_ij * more, u_ji=DATA.pairs.u_ji * more)
     heavy = replace(DATA, pairs=pairs)
     monkeypatch.setitem(globals(), "TRAIN_DATA", split_queries(heavy, ~VALID))
     start = TrainState(biases=first_biases(DOCS, 1)) if learned else None

@@ -1,11 +1,12 @@
-"""The rules a results page must keep, and the reason a page that breaks one is set aside.
+"""The contract of results pages: a list of rules, each with the reason given for breaking it.
 
-A rule looks at whole columns of an Arrow batch. The first broken rule, in the order below, names
-the reason. What a reader of text or impressions found earlier (`problem`) comes before all rules.
+A rule checks whole columns of an Arrow batch. The first broken rule is a page's reason. A problem
+that the reader of text or impressions has already recorded (`problem`) takes precedence.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from ulr.engine.columns import Lists, hashes, lists, valid, whole
 from ulr.experiments.buckets import parse_bucket
 from ulr.kernels.patterns import has_duplicates
 
-# What a reason means, for people.
+# Reasons in the order of their rules, with the text shown to users.
 REASONS = {
     "bad_type": "a value cannot be read as its column's type",
     "conflicting_rows": "rows of one session disagree about its query, segment or experiment",
@@ -32,39 +33,44 @@ REASONS = {
     "empty_page": "the page shows no document",
     "null_doc_id": "a document id is null or empty",
     "null_click": "a click is null",
-    "duplicate_document": "a document stands on the page twice",
+    "duplicate_document": "a document is on the page twice",
     "bad_bucket": "bucket does not parse",
     "bucket_past_end": "bucket names a position past the end of the page",
     "bucket_without_arm": "bucket is set but swapped is null",
     "swap_without_bucket": "swapped is true but bucket is null",
 }
 
-PAST_EVERY_END = 2**31  # a list is never as long
+_PAST_EVERY_END = 2**31  # Arrow lists are shorter
+
+Rule = tuple[str, np.ndarray | None]
 
 
 @dataclass(frozen=True)
 class CheckedPages:
-    """A batch with what checking it has brought to light, for the next step to use."""
+    """A batch of pages and the result of checking it.
+
+    reason: string, null for a good page. document_hashes: uint64, one per element of `documents`.
+    """
 
     batch: pa.RecordBatch
-    reason: pa.Array  # string, null where the page keeps the contract
+    reason: pa.Array
     documents: Lists
     document_hashes: np.ndarray
     clicks: Lists
 
     @property
     def good(self) -> np.ndarray:
-        """Row indices of the pages that keep the contract."""
-        return np.flatnonzero(self.reason.is_null().to_numpy(zero_copy_only=False))
+        """Indices (int64) of the pages that keep the contract."""
+        return np.flatnonzero(~valid(self.reason))
 
     @property
     def bad(self) -> np.ndarray:
-        """Row indices of the pages that do not."""
-        return np.flatnonzero(self.reason.is_valid().to_numpy(zero_copy_only=False))
+        """Indices (int64) of the pages that break it."""
+        return np.flatnonzero(valid(self.reason))
 
 
 def check_pages(batch: pa.RecordBatch) -> CheckedPages:
-    """Check every page of a batch with the columns of `read_schema`."""
+    """Check every page of a batch that has `read_schema`."""
     documents, clicks = lists(batch["doc_ids"]), lists(batch["clicks"])
     document_hashes = hashes(documents.values)
     names = list(REASONS)
@@ -78,8 +84,10 @@ def check_pages(batch: pa.RecordBatch) -> CheckedPages:
     return CheckedPages(batch, reason, documents, document_hashes, clicks)
 
 
-def _rules(batch: pa.RecordBatch, documents: Lists, document_hashes: np.ndarray, clicks: Lists):  # noqa: ANN202
-    """Pairs of a reason and the rows (bool) that break its rule; None where none can."""
+def _rules(
+    batch: pa.RecordBatch, documents: Lists, document_hashes: np.ndarray, clicks: Lists
+) -> Iterator[Rule]:
+    """Yield each reason with the rows (bool) that break its rule; None if no row does."""
     yield "null_session_id", _blank(batch["session_id"])
     yield "null_query_id", _blank(batch["query_id"])
     yield "null_shown_at", _null(batch["shown_at"])
@@ -93,9 +101,8 @@ def _rules(batch: pa.RecordBatch, documents: Lists, document_hashes: np.ndarray,
     yield from _bucket_rules(batch, documents.lengths)
 
 
-def _bucket_rules(batch: pa.RecordBatch, lengths: np.ndarray):  # noqa: ANN202
-    swapped = whole(batch["swapped"])
-    bucket = whole(batch["bucket"])
+def _bucket_rules(batch: pa.RecordBatch, lengths: np.ndarray) -> Iterator[Rule]:
+    swapped, bucket = whole(batch["swapped"]), whole(batch["bucket"])
     present = valid(bucket)
     if present.any():
         encoded = bucket.dictionary_encode()
@@ -105,14 +112,14 @@ def _bucket_rules(batch: pa.RecordBatch, lengths: np.ndarray):  # noqa: ANN202
         yield "bucket_past_end", present & (depth > lengths)
         yield "bucket_without_arm", present & ~valid(swapped)
     if swapped.null_count < len(swapped):
-        says_swapped = swapped.fill_null(False).to_numpy(zero_copy_only=False)
-        yield "swap_without_bucket", says_swapped & ~present
+        is_swapped = swapped.fill_null(False).to_numpy(zero_copy_only=False)
+        yield "swap_without_bucket", is_swapped & ~present
 
 
 def _depth(name: str) -> int:
-    """The deepest position of a bucket, -1 where the name is not one."""
+    """Return the deepest position of a bucket, or -1 if the name does not parse."""
     try:
-        return min(parse_bucket(name).last_position, PAST_EVERY_END)
+        return min(parse_bucket(name).last_position, _PAST_EVERY_END)
     except ValueError:
         return -1
 
@@ -132,7 +139,7 @@ def _blank(column: pa.Array) -> np.ndarray | None:
 
 
 def _any(elements: np.ndarray | None, rows: Lists) -> np.ndarray | None:
-    """Rows with at least one true element."""
+    """Return the rows (bool) with at least one true element."""
     if elements is None:
         return None
     total = np.concatenate([[0], np.cumsum(elements)])

@@ -1,10 +1,10 @@
-"""Which files of a click log belong to a date."""
+"""The files of a click log that belong to a date."""
 
 from __future__ import annotations
 
 import datetime as dt
 import fnmatch
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -14,12 +14,12 @@ from ulr.errors import UserError
 from ulr.warehouse.schema import OPTIONAL_COLUMNS
 from ulr.warehouse.storage import Storage, StoredFile
 
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # Hive's and Spark's folder name for null
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"  # Hive's and Spark's folder name for null
 
 
 @dataclass(frozen=True)
 class LogFiles:
-    """A date's files. `filtered`: they hold other dates too, so rows are chosen by shown_at."""
+    """The files of a date; `filtered` if they hold other dates too, so rows need a filter."""
 
     date: dt.date
     storage: Storage
@@ -28,37 +28,35 @@ class LogFiles:
 
     @property
     def day(self) -> dt.date | None:
-        """The date that rows are chosen by, where the files hold others too."""
+        """The date to filter rows by; None if the files hold one date only."""
         return self.date if self.filtered else None
 
     @property
     def paths(self) -> list[str]:
-        """The files as their filesystem names them."""
+        """The paths of the files on their filesystem."""
         return [self.storage.path(f.path) for f in self.files]
 
     @property
     def identity(self) -> list[list[object]]:
-        """What must stay the same for the date's groups to stay the same."""
+        """Path, size and time of each file: the log's part of a fingerprint."""
         return [[f.path, f.size, f.mtime_ns] for f in self.files]
 
 
 def find_log(path: str, date: dt.date) -> LogFiles:
-    """Files for a date: `{date}` in the path, or a dt=DATE folder, or all of them, filtered.
+    """Return the files of a date: `{date}` in the path, a dt=DATE folder, or all files, filtered.
 
-    The path may name one file, or hold wildcards.
+    path: a folder, a file, or a pattern with wildcards. Raises UserError if there are no files.
     """
     dated = path.replace("{date}", date.isoformat())
-    filtered = dated == path
     storage, pattern = _folder_and_pattern(dated)
-    day_folder = f"dt={date}"
-    if pattern is None and storage.exists(day_folder):
-        files, filtered = storage.files(day_folder), False
+    if pattern is None and storage.exists(f"dt={date}"):
+        files, filtered = storage.files(f"dt={date}"), False
     else:
-        files = storage.files()
+        files, filtered = storage.files(), dated == path
+        days = sorted({f.path.split("/")[0] for f in files if f.path.startswith("dt=")})
         if pattern is not None:
             files = [f for f in files if fnmatch.fnmatch(f.path, pattern)]
-        elif any(f.path.startswith("dt=") for f in files):
-            days = sorted({f.path.split("/")[0] for f in files if f.path.startswith("dt=")})
+        elif days:
             raise UserError(
                 f"the log {path!r} has no folder dt={date}; it has {days[0]} to {days[-1]}"
             )
@@ -68,31 +66,30 @@ def find_log(path: str, date: dt.date) -> LogFiles:
 
 
 def folder_columns(path: str, schema: pa.Schema) -> dict[str, str | None]:
-    """Columns that folders keep for the files in them, as in `segment=mobile/part-0.parquet`."""
-    named = (folder.partition("=") for folder in path.split("/")[:-1])
+    """Return the columns that a file's folders define, as in `segment=mobile/part-0.parquet`."""
+    parts = (folder.partition("=") for folder in path.split("/")[:-1])
     return {
-        name: None if value == NO_VALUE else unquote(value)
-        for name, equals, value in named
+        name: None if value == _HIVE_NULL else unquote(value)
+        for name, equals, value in parts
         if equals and name in schema.names
     }
 
 
-def check_columns(found: Iterable[str], schema: pa.Schema, path: str) -> None:
-    """Refuse a file that lacks what every row must have."""
-    there = list(found)
-    missing = [n for n in schema.names if n not in there and n not in OPTIONAL_COLUMNS]
+def check_columns(names: Sequence[str], schema: pa.Schema, path: str) -> None:
+    """Raise UserError if a file lacks a required column of the schema."""
+    missing = [n for n in schema.names if n not in names and n not in OPTIONAL_COLUMNS]
     if missing:
         other = "document set log.layout=impression"
         if "doc_id" in schema.names:
             other = "page set log.layout=page"
         raise UserError(
-            f"{path} has no column {', '.join(missing)}; it has {', '.join(there) or 'none'}. "
+            f"{path} has no column {', '.join(missing)}; it has {', '.join(names) or 'none'}. "
             f"For one row per {other}"
         )
 
 
 def _folder_and_pattern(path: str) -> tuple[Storage, str | None]:
-    """A folder is taken whole; a file, or what follows the first wildcard, is a pattern below."""
+    """Split a path into a folder and the pattern below it; None: all files of the folder."""
     base, question, query = path.partition("?") if "://" in path else (path, "", "")
     parts = base.rstrip("/").split("/")
     wild = [n for n, part in enumerate(parts) if any(c in part for c in "*[")]

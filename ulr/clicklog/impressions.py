@@ -1,4 +1,4 @@
-"""One row per shown document becomes one row per results page, in Spark columns."""
+"""Assemble rows of shown documents into results pages, in Spark columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OF_PAGE = ("query_id", "segment", "bucket", "swapped")
 
 
 def assemble_pages(rows: DataFrame) -> DataFrame:
-    """Group impressions by session; exact copies of a row are dropped, and counted in `repeats`."""
+    """Group impressions by session; copies of a row are dropped and counted in `repeats`."""
     return _pages(rows.where(_has_session())).unionByName(_orphans(rows.where(~_has_session())))
 
 
@@ -20,7 +20,7 @@ def _has_session() -> Column:
 
 
 def _orphans(rows: DataFrame) -> DataFrame:
-    """Rows that belong to no session are pages of their own, broken ones."""
+    """Return rows without a session id as one bad page each."""
     known = [c for c in rows.columns if c not in ("source", "problem", "raw", "repeats")]
     page = rows.withColumns(
         {
@@ -67,20 +67,23 @@ def _pages(rows: DataFrame) -> DataFrame:
 
 
 def _once(name: str) -> Column:
-    """A sorted array without its copies. Not by collect_set: past 128 sessions a task it holds
-    structs in two forms of Spark's, which are never equal (4.3)."""
+    """Return a sorted array without repeated elements.
+
+    collect_set is no alternative: past 128 sessions in a task it holds structs in two internal
+    forms of Spark, which never compare equal (4.3).
+    """
     before = F.col(name)
     return F.filter(name, lambda row, at: (at == 0) | ~row.eqNullSafe(F.get(before, at - F.lit(1))))
 
 
 def _disagrees(name: str) -> Column:
-    """Whether a session's rows say different things, null being one of them."""
+    """Return whether a session's rows differ in a column; null is a value here."""
     nulls = F.count("*") - F.count(name)
     return (F.min(name) != F.max(name)) | ((nulls > 0) & (F.count(name) > 0))
 
 
 def _problem() -> Column:
-    """What is wrong with the session's rows taken together, or null."""
+    """Return the reason why a session's rows form no page, or null."""
     positions = F.col("shown.position")
     no_position = F.exists(positions, lambda p: p.isNull())
     repeated = F.size(F.array_distinct(positions)) < F.size(positions)

@@ -1,8 +1,8 @@
-"""The click log as Arrow batches of pages inside Spark tasks, whatever its format and layout.
+"""Read a click log of any format and layout as Arrow batches of pages in Spark tasks.
 
-Parquet pages are read by the tasks themselves (`parquetlogs`): Spark's own reader would turn every
-list into rows and back. Text formats and the impression layout go through Spark columns
-(`textlogs`, `impressions`) and arrive as batches.
+Parquet pages are read by the tasks themselves (`parquet`): Spark's reader would convert every list
+to rows and back. Text formats and the impression layout are read as Spark columns (`text`,
+`impressions`) and converted to batches.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ Batches = Iterator[pa.RecordBatch]
 
 @dataclass(frozen=True)
 class PageSource:
-    """`frame.mapInArrow` over `read` gives batches of `read_schema`, over `read_ids` the arrays of
-    session ids alone, for less."""
+    """A log to read with `frame.mapInArrow`.
+
+    read: gives batches with `read_schema`. read_ids: gives only the session ids, at lower cost.
+    """
 
     frame: DataFrame
     read: Callable[[Batches], Batches]
@@ -38,14 +40,15 @@ class PageSource:
 
 
 def open_pages(spark: SparkSession, log: LogFiles, settings: Log) -> PageSource:
-    """Choose how the log is read."""
+    """Return the log as a source of pages."""
     schema = page_schema if settings.layout == "page" else impression_schema
     if settings.format == "parquet":
         tasks, options = _parquet_tasks(spark, log, schema)
         read = partial(read_rows, **options)
         if settings.layout == "page":
             return PageSource(tasks, read, partial(read_ids, **options), False)
-        rows = tasks.mapInArrow(partial(_plainly, read=read), spark_schema(reading(schema)))
+        decode = partial(_decode_source, read=read)
+        rows = tasks.mapInArrow(decode, spark_schema(reading(schema)))
     else:
         rows = read_typed_rows(spark, log, settings.format, schema)
     pages = rows if settings.layout == "page" else assemble_pages(rows)
@@ -54,7 +57,7 @@ def open_pages(spark: SparkSession, log: LogFiles, settings: Log) -> PageSource:
 
 
 def as_read(batches: Batches) -> Batches:
-    """Batches from Spark, with Arrow's own types for Spark's (large strings, time zones)."""
+    """Cast batches from Spark to `read_schema` (large strings, time zones)."""
     for batch in batches:
         if batch.num_rows:
             yield batch.cast(read_schema)
@@ -68,15 +71,15 @@ def _ids_as_read(batches: Batches) -> Iterator[pa.Array]:
 def _parquet_tasks(
     spark: SparkSession, log: LogFiles, schema: pa.Schema
 ) -> tuple[DataFrame, dict[str, Any]]:
-    """A row per task, and what a task must know to read its part of the log."""
+    """Return one row per task, and the keyword arguments of `read_rows`."""
     check_first_file(log, schema)
     tasks = plan_tasks(log, schema, spark.sparkContext.defaultParallelism)
     options = {"url": log.storage.url, "tasks": tasks, "schema": schema, "day": log.day}
     return spark.range(0, len(tasks), 1, len(tasks)), options
 
 
-def _plainly(batches: Batches, *, read: Callable[[Batches], Batches]) -> Batches:
-    """For Spark, which knows no dictionaries."""
+def _decode_source(batches: Batches, *, read: Callable[[Batches], Batches]) -> Batches:
+    """Read rows with a plain `source` column: Spark has no dictionary type."""
     for batch in read(batches):
         at = batch.schema.get_field_index("source")
         yield batch.set_column(at, "source", batch["source"].cast(pa.string()))

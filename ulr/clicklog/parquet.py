@@ -1,7 +1,7 @@
-"""Parquet logs, read by Spark tasks column by column from file splits that the driver hands out.
+"""Read Parquet logs in Spark tasks, from file splits that the driver assigns.
 
-Every file is read with the columns and the types that it has itself: the files of a log may
-differ in both. What cannot be cast to the contract's type sets its own row aside.
+The files of a log may differ in their columns and types. A row with a value that cannot be cast to
+the contract's type gets the reason bad_type.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ from ulr.errors import UserError
 from ulr.warehouse.schema import TIMESTAMP, reading
 from ulr.warehouse.storage import open_filesystem
 
-SPLIT_BYTES = 128 << 20
+MAX_SPLIT_BYTES = 128 << 20
 MIN_SPLIT_BYTES = 8 << 20
 BATCH_ROWS = 131_072
 BATCH_DOCUMENTS = 8 << 20
-LISTS = ("doc_ids.", "clicks.")  # where Parquet keeps their elements
+_LIST_PATHS = ("doc_ids.", "clicks.")  # Parquet's paths of the list elements
 
 Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
 class Split:
-    """Row groups [first, last) of one Parquet file; last = -1 is the end. folder: columns that
-    the names of its folders add."""
+    """Row groups [first, last) of one Parquet file; last = -1: to the end.
+
+    folder: columns that the file's folders define.
+    """
 
     path: str
     first: int
@@ -46,17 +48,20 @@ class Split:
 
 
 def check_first_file(log: LogFiles, schema: pa.Schema) -> None:
-    """A wrong layout or format is told before any task begins."""
+    """Raise UserError for a wrong layout or format, before any task starts."""
     with log.storage.fs.open_input_file(log.paths[0]) as stream:
         names = _open(stream, log.paths[0]).schema_arrow.names
     check_columns([*names, *folder_columns(log.files[0].path, schema)], schema, log.paths[0])
 
 
 def plan_tasks(log: LogFiles, schema: pa.Schema, parallelism: int) -> list[list[Split]]:
-    """Spread the log's bytes over tasks: two a core where there is work for them, none much over
-    SPLIT_BYTES, and small files together, so that a task has pages to combine."""
+    """Distribute the log's bytes over tasks.
+
+    There are two tasks per core if the log is large enough, none much over MAX_SPLIT_BYTES. Small
+    files share a task, so that it has pages to combine.
+    """
     total = sum(f.size for f in log.files)
-    target = max(MIN_SPLIT_BYTES, min(SPLIT_BYTES, total // (2 * parallelism)))
+    target = max(MIN_SPLIT_BYTES, min(MAX_SPLIT_BYTES, total // (2 * parallelism)))
     splits = sorted(_splits(log, schema, target), key=lambda s: -s[1])
     tasks: list[list[Split]] = [[] for _ in range(max(1, min(len(splits), -(-total // target))))]
     loads = [(0, number) for number in range(len(tasks))]
@@ -68,7 +73,7 @@ def plan_tasks(log: LogFiles, schema: pa.Schema, parallelism: int) -> list[list[
 
 
 def _splits(log: LogFiles, schema: pa.Schema, target: int) -> Iterator[tuple[Split, int]]:
-    """Splits with their sizes in bytes; only a large file's footer is read here."""
+    """Yield splits with their sizes in bytes; reads only the footers of large files."""
     for file, path in zip(log.files, log.paths, strict=True):
         folder = folder_columns(file.path, schema)
         if file.size <= target:
@@ -85,7 +90,7 @@ def _splits(log: LogFiles, schema: pa.Schema, target: int) -> Iterator[tuple[Spl
 def read_rows(
     batches: Batches, *, url: str, tasks: list[list[Split]], schema: pa.Schema, day: dt.date | None
 ) -> Batches:
-    """The rows of the tasks whose numbers Spark hands in, with the columns of `reading(schema)`."""
+    """Yield the rows of the tasks whose numbers are in `batches`, with `reading(schema)`."""
     for batch, split in _raw_batches(batches, url, tasks, schema.names):
         rows = conform(batch, split.path, schema, split.folder)
         yield rows if day is None else rows.filter(_on_day(rows["shown_at"], day))
@@ -94,7 +99,7 @@ def read_rows(
 def read_ids(
     batches: Batches, *, url: str, tasks: list[list[Split]], schema: pa.Schema, day: dt.date | None
 ) -> Iterator[pa.Array]:
-    """A date filter is left out: an id that also occurs on another date is merely suspect."""
+    """Yield the session ids of the tasks; without the date filter, so ids may seem repeated."""
     for batch, split in _raw_batches(batches, url, tasks, ["session_id"]):
         yield conform(batch, split.path, schema, split.folder)["session_id"]
 
@@ -102,7 +107,7 @@ def read_ids(
 def _raw_batches(
     batches: Batches, url: str, tasks: list[list[Split]], columns: list[str]
 ) -> Iterator[tuple[pa.RecordBatch, Split]]:
-    """The splits of the tasks whose numbers Spark hands in."""
+    """Yield the batches of the tasks' splits as they are stored."""
     fs, _ = open_filesystem(url)
     numbers = (n for batch in batches for n in batch.column(0).to_pylist())
     for split in (s for n in numbers for s in tasks[n]):
@@ -117,11 +122,11 @@ def _raw_batches(
 
 
 def _batch_rows(file: pq.FileMetaData, groups: list[int]) -> int:
-    """How many rows to read at a time: fewer where lists are long, so that a batch fits."""
+    """Return how many rows to read at a time: fewer if lists are long, to bound memory."""
     rows = BATCH_ROWS
     for group in map(file.row_group, groups):
         columns = map(group.column, range(group.num_columns))
-        lists = [c.num_values for c in columns if c.path_in_schema.startswith(LISTS)]
+        lists = [c.num_values for c in columns if c.path_in_schema.startswith(_LIST_PATHS)]
         if documents := max(lists, default=0):
             rows = min(rows, BATCH_DOCUMENTS * group.num_rows // documents)
     return max(1, rows)
@@ -130,8 +135,8 @@ def _batch_rows(file: pq.FileMetaData, groups: list[int]) -> int:
 def _open(stream: pa.NativeFile, path: str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(stream)
-    except pa.ArrowInvalid as why:
-        reason = str(why).split(". ", maxsplit=1)[0]
+    except pa.ArrowInvalid as error:
+        reason = str(error).split(". ", maxsplit=1)[0]
         raise UserError(
             f"{path} is not a Parquet file: {reason}; remove it, or see log.format"
         ) from None
@@ -143,10 +148,10 @@ def conform(
     schema: pa.Schema,
     folder: Mapping[str, str | None] = MappingProxyType({}),
 ) -> pa.RecordBatch:
-    """The batch with the columns of `reading(schema)`: those that are absent from its
-    folder or else null, others cast if lossless.
+    """Return the batch with the columns of `reading(schema)`.
 
-    A row with a value that cannot be cast is a bad_type, and it alone.
+    A column that the batch lacks is taken from `folder`, or null. Values are cast if no information
+    is lost; a row with a value that cannot be cast is a bad_type.
     """
     rows = batch.num_rows
     columns = {n: pa.repeat(pa.scalar(v, pa.string()), rows) for n, v in folder.items()}
@@ -161,7 +166,7 @@ def conform(
         arrays.append(typed)
     problem, raw = pa.nulls(rows, pa.string()), pa.nulls(rows, pa.string())
     if bad.any():
-        problem = pa.array(np.where(bad, "bad_type", None), pa.string())
+        problem = pa.array(["bad_type" if b else None for b in bad], pa.string())
         text = (json.dumps(row, default=str) for row in batch.filter(pa.array(bad)).to_pylist())
         raw = pa.array([next(text) if b else None for b in bad], pa.string())
     zeros = pa.repeat(pa.scalar(0, pa.int32()), rows)
@@ -170,8 +175,11 @@ def conform(
 
 
 def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The column as another type, null where a value is not one: found by halving, since Arrow
-    says only that there is one. Times are cut to microseconds; pandas writes nanoseconds."""
+    """Cast a column; a value that cannot be cast becomes null.
+
+    Arrow reports that there is such a value, not which: it is found by halving the column. Times
+    are truncated to microseconds, since pandas writes nanoseconds.
+    """
     try:
         return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True))
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
@@ -179,16 +187,14 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     except pa.ArrowInvalid:
         if len(column) == 1:
             return pa.nulls(1, wanted)
-    # Taken, not sliced: the cast of a slice of lists would see the values of the other rows.
+    # take, not slice: the cast of a slice of lists also casts the values of the other rows.
     halves = np.array_split(np.arange(len(column)), 2)
     return pa.concat_arrays([_cast(column.take(pa.array(half)), wanted) for half in halves])
 
 
 def _on_day(shown_at: pa.Array, day: dt.date) -> pa.Array:
-    """Rows of one UTC date; a row without a time stays, so that quarantine shows it."""
+    """Return which rows are of one UTC date; rows without a time are kept for quarantine."""
     start = dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC)
     bounds = [pa.scalar(t, TIMESTAMP) for t in (start, start + dt.timedelta(days=1))]
-    within = pc.and_(
-        pc.greater_equal(shown_at, bounds[0]), pc.less(shown_at, bounds[1])
-    )  # fmt: skip
+    within = pc.and_(pc.greater_equal(shown_at, bounds[0]), pc.less(shown_at, bounds[1]))
     return pc.or_kleene(within, shown_at.is_null())

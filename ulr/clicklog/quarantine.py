@@ -1,40 +1,76 @@
-"""A few rows of every reason for which rows were set aside."""
+"""The table `quarantine`: pages that broke the contract, with the first broken rule as reason."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ulr.warehouse.schema import page_schema
-from ulr.warehouse.tables import Manifest, Warehouse
+from ulr.clicklog.contract import CheckedPages
+from ulr.engine.columns import hashes, lists
+from ulr.kernels.hashing import hash_lists
+from ulr.warehouse.schema import page_schema, plain_read_schema, quarantine_schema
+from ulr.warehouse.tables import Warehouse
 
-EACH = 2
-LENGTH = 300  # characters of a row that are shown
-BATCH = 4096
-
-
-def reasons_of(manifest: Manifest) -> dict[str, int]:
-    """How many rows were set aside, by reason."""
-    return {name[4:]: n for name, n in manifest.counts.items() if name.startswith("bad:")}
+LENGTH = 300  # characters of a row that an example shows
+_BAD = "bad:"  # prefix of the reasons among a date's counts
 
 
-def examples_of(warehouse: Warehouse, dates: Sequence[str], each: int = EACH) -> list[dict]:
-    """The first rows of every reason, the latest dates first; reading ends when all are found."""
-    found: Counter[str] = Counter()
+def quarantine_rows(pages: CheckedPages) -> pa.Table:
+    """Return the bad pages of a batch as they were read, with `quarantine_schema`."""
+    bad = pa.array(pages.bad)
+    rows = pages.batch.take(bad).cast(plain_read_schema)
+    columns = [pages.reason.take(bad), *(rows[n] for n in quarantine_schema.names[1:])]
+    return pa.table(columns, schema=quarantine_schema)
+
+
+def count_reasons(rows: pa.Table) -> dict[str, int]:
+    """Return the counts of quarantined rows by reason, under the names that manifests use."""
+    counts = rows["reason"].value_counts().to_pylist()
+    return {_BAD + entry["values"]: entry["counts"] for entry in counts}
+
+
+def reasons_in(counts: Mapping[str, int]) -> Counter[str]:
+    """Return the number of quarantined rows by reason, from the counts of a manifest."""
+    return Counter({k.removeprefix(_BAD): n for k, n in counts.items() if k.startswith(_BAD)})
+
+
+def sort_quarantine(rows: pa.Table) -> pa.Table:
+    """Sort the rows by every column, so that the order does not depend on the tasks' input."""
+    rows = rows.combine_chunks()
+    keys = {n: rows[n] for n in ("source", "reason", "session_id", "raw", *page_schema.names)}
+    keys |= {"doc_ids": _hash(rows["doc_ids"]), "clicks": _hash(rows["clicks"])}
+    order = [(name, "ascending") for name in keys]
+    return rows.take(pc.sort_indices(pa.table(keys), sort_keys=order))
+
+
+def _hash(column: pa.ChunkedArray) -> np.ndarray:
+    starts, lengths, values = lists(column)
+    if pa.types.is_boolean(values.type):
+        return hash_lists(starts, lengths, values.cast(pa.uint64()).fill_null(2).to_numpy())
+    return hash_lists(starts, lengths, hashes(values))
+
+
+def examples_of(warehouse: Warehouse, dates: Sequence[str], each: int = 2) -> list[dict[str, str]]:
+    """Return up to `each` rows of every reason, the latest dates first, sorted by reason."""
+    taken: Counter[str] = Counter()
     examples = []
     for date in reversed(dates):
         manifest = warehouse.current("quarantine", f"dt={date}")
-        wanted = {r for r in reasons_of(manifest) if found[r] < each} if manifest else set()
+        wanted = {r for r in reasons_in(manifest.counts if manifest else {}) if taken[r] < each}
         for row in _rows(warehouse, f"dt={date}") if wanted else ():
-            if found[row["reason"]] < each:
-                found[row["reason"]] += 1
-                examples.append({"date": date, "reason": row["reason"], "row": _shown(row),
+            reason = row["reason"]
+            if taken[reason] < each:
+                taken[reason] += 1
+                examples.append({"date": date, "reason": reason, "row": _text(row),
                                  "source": _file(row["source"])})  # fmt: skip
-                if all(found[r] >= each for r in wanted):
+                if all(taken[r] >= each for r in wanted):
                     break
     return sorted(examples, key=lambda e: e["reason"])
 
@@ -42,17 +78,17 @@ def examples_of(warehouse: Warehouse, dates: Sequence[str], each: int = EACH) ->
 def _rows(warehouse: Warehouse, partition: str) -> Iterator[dict[str, Any]]:
     for path in warehouse.files("quarantine", partition):
         with warehouse.storage.fs.open_input_file(path) as stream:
-            for batch in pq.ParquetFile(stream).iter_batches(BATCH):
+            for batch in pq.ParquetFile(stream).iter_batches(4096):
                 yield from batch.to_pylist()
 
 
-def _shown(row: dict[str, Any]) -> str:
-    """The source text where the row could not be typed, else its columns that are not null."""
+def _text(row: dict[str, Any]) -> str:
+    """Return the source text of an unreadable row, or the columns of a readable one."""
     content = {n: row[n] for n in page_schema.names if row[n] is not None}
     text = row["raw"] or json.dumps(content, default=str, ensure_ascii=False)
     return text if len(text) <= LENGTH else f"{text[:LENGTH]} …"
 
 
 def _file(source: str | None) -> str:
-    """The last two names of a path are enough to find it."""
+    """Return the last two names of a path."""
     return "/".join((source or "").rsplit("/", 2)[-2:])

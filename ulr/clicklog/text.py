@@ -1,7 +1,7 @@
-"""JSON lines and CSV as typed rows, in Spark columns.
+"""Read JSON lines and CSV as typed rows, in Spark columns.
 
-Every row keeps `source`, and `problem` = bad_type with the row's text in `raw` where a value does
-not have its column's type. CSV writes lists as JSON arrays: `["d1","d2"]`, `[true,false]`.
+A row with a value of the wrong type gets `problem` = bad_type and its text in `raw`. Lists in CSV
+are JSON arrays: `["d1","d2"]`, `[true,false]`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from ulr.engine.session import spark_schema
 from ulr.errors import UserError
 
 _RAW = "raw"
-_PATTERN = re.compile(r"([\\*?\[\]{}])")
+_PATTERN = re.compile(r"([\\*?\[\]{}])")  # characters with a meaning in Spark's path patterns
+_HEADER_READERS = 16  # threads that read the first lines of CSV files
+
 Folder = tuple[tuple[str, str | None], ...]
-READERS = 16  # files whose first line is asked for at a time
 
 
 def read_typed_rows(spark: SparkSession, log: LogFiles, form: str, schema: pa.Schema) -> DataFrame:
-    """The log's rows with the schema's columns, source, problem, raw and repeats."""
+    """Return the log's rows with the columns of `reading(schema)`; form: json or csv."""
     read = {"json": _json, "csv": _csv}[form]
     try:
         rows = reduce(DataFrame.unionByName, read(spark, log, schema))
-    except AnalysisException as why:
-        first_line = str(why).split("\n", 1)[0]
+    except AnalysisException as error:
+        first_line = str(error).split("\n", 1)[0]
         raise UserError(f"cannot read {log.paths[0]} as {form}: {first_line}") from None
     rows = rows.withColumn("repeats", F.lit(0).cast("int"))
     if log.day is None:
@@ -43,14 +44,14 @@ def read_typed_rows(spark: SparkSession, log: LogFiles, form: str, schema: pa.Sc
 
 
 def spark_url(folder: str, path: str) -> str:
-    """A file below a folder as Spark finds it: by host and account too, and never as a pattern."""
+    """Return the URL of a file below a folder for Spark, with pattern characters escaped."""
     base = folder.partition("?")[0] if "://" in folder else f"file://{folder}"
     return _PATTERN.sub(r"\\\1", f"{base.rstrip('/')}/{path}")
 
 
 def _json(spark: SparkSession, log: LogFiles, schema: pa.Schema) -> Iterator[DataFrame]:
     typed = T.StructType([*spark_schema(schema), T.StructField(_RAW, T.StringType())])
-    for (folder, _), urls in _alike(log, schema, [b""] * len(log.files)).items():
+    for (folder, _), urls in _by_header(log, schema, [b""] * len(log.files)).items():
         rows = spark.read.schema(typed).json(
             urls, mode="PERMISSIVE", columnNameOfCorruptRecord=_RAW
         )
@@ -65,60 +66,56 @@ def _json(spark: SparkSession, log: LogFiles, schema: pa.Schema) -> Iterator[Dat
 
 
 def _csv(spark: SparkSession, log: LogFiles, schema: pa.Schema) -> Iterator[DataFrame]:
-    """Files of one header at a time: Spark would read them all by the order of the first."""
-    with ThreadPoolExecutor(READERS) as pool:
+    """Read the files of each header apart: Spark applies the first file's header to all."""
+    with ThreadPoolExecutor(_HEADER_READERS) as pool:
         headers = list(pool.map(partial(_header, log), log.paths))
-    by_header = {key: urls for key, urls in _alike(log, schema, headers).items() if key[1]}
-    if not by_header:
+    nonempty = {key: urls for key, urls in _by_header(log, schema, headers).items() if key[1]}
+    if not nonempty:
         check_columns([], schema, log.paths[0])
-    for number, ((folder, _), urls) in enumerate(by_header.items()):
+    for number, ((folder, _), urls) in enumerate(nonempty.items()):
         text = spark.read.csv(urls, header=True, escape='"', multiLine=False)
         added = {name: F.lit(value) for name, value in folder if name not in text.columns}
         text = text.withColumns({"source": F.col("_metadata.file_path"), **added})
-        if number == 0:  # elsewhere a column may be absent: its rows are set aside
+        if number == 0:  # rows of other files that lack a column go to quarantine
             check_columns(text.columns, schema, urls[0])
         yield _from_text(text, spark_schema(schema))
 
 
-def _alike(
+def _by_header(
     log: LogFiles, schema: pa.Schema, headers: list[bytes]
 ) -> dict[tuple[Folder, bytes], list[str]]:
-    """URLs of the files that can be read at once: of one header, in folders of one meaning."""
-    found: dict[tuple[Folder, bytes], list[str]] = {}
+    """Return the URLs of files that Spark can read together: equal header and folder columns."""
+    groups: dict[tuple[Folder, bytes], list[str]] = {}
     for file, header in zip(log.files, headers, strict=True):
         folder = tuple(folder_columns(file.path, schema).items())
-        found.setdefault((folder, header), []).append(spark_url(log.storage.url, file.path))
-    return found
+        groups.setdefault((folder, header), []).append(spark_url(log.storage.url, file.path))
+    return groups
 
 
 def _header(log: LogFiles, path: str) -> bytes:
-    """The first line with something in it, nothing where there is none."""
+    """Return the first line that is not blank, or nothing."""
     with log.storage.fs.open_input_stream(path) as stream:
         lines = (line.strip() for line in io.BufferedReader(stream))
         return next((line for line in lines if line), b"")
 
 
 def _from_text(rows: DataFrame, schema: T.StructType) -> DataFrame:
-    """Read every column; a value that is there before and not after has the wrong type."""
-    given = {f.name: F.col(f.name) for f in schema if f.name in rows.columns}
-    typed = {
-        f.name: _read(given[f.name], f.dataType)
-        if f.name in given
-        else F.lit(None).cast(f.dataType)
-        for f in schema
-    }
+    """Parse every column; a text that parses to null has the wrong type."""
+    texts = {f.name: F.col(f.name) for f in schema if f.name in rows.columns}
+    missing = F.lit(None).cast("string")
+    typed = {f.name: _parse(texts.get(f.name, missing), f.dataType) for f in schema}
     broken = F.lit(False)
-    for name, text in given.items():
+    for name, text in texts.items():
         broken = broken | (text.isNotNull() & typed[name].isNull())
     return rows.select(
         *(column.alias(name) for name, column in typed.items()),
         "source",
         F.when(broken, F.lit("bad_type")).alias("problem"),
-        F.when(broken, F.to_json(F.struct(*given))).alias(_RAW),
+        F.when(broken, F.to_json(F.struct(*texts))).alias(_RAW),
     )
 
 
-def _read(text: Column, wanted: T.DataType) -> Column:
+def _parse(text: Column, wanted: T.DataType) -> Column:
     if isinstance(wanted, T.ArrayType):
         return F.from_json(text, wanted)
-    return text if isinstance(wanted, T.StringType) else text.try_cast(wanted)
+    return text.try_cast(wanted)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ulr.kernels.hashing import SEED, hash_strings
+from ulr.kernels.layout import Patterns
 
 _NO_BYTES = np.zeros(8, np.uint8)
 
@@ -70,6 +71,22 @@ def hashes(column: pa.ChunkedArray | pa.Array, seeds: np.ndarray | None = None) 
     offsets = np.frombuffer(offset_buffer, np.int32)[array.offset : array.offset + len(array) + 1]
     data = np.frombuffer(data_buffer, np.uint8) if data_buffer else _NO_BYTES
     return hash_strings(offsets, data, np.array([SEED]) if seeds is None else seeds)
+
+
+def patterns_of(table: pa.Table | pa.RecordBatch) -> Patterns:
+    """Return the columns `patterns` and `counts` of groups; the values are not copied."""
+    arrays = []
+    for name in ("patterns", "counts"):
+        column = whole(table[name])
+        arrays += [column.offsets.to_numpy().astype(np.int64), column.values.to_numpy()]
+    return Patterns(*arrays)
+
+
+def offsets_and_values(column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, pa.Array]:
+    """Return a list column's offsets (int64, rows + 1, from 0) and the values of all rows."""
+    array = whole(column)
+    offsets = np.asarray(array.offsets, np.int64)
+    return offsets - offsets[0], array.flatten()
 
 
 def list_column(lengths: np.ndarray, values: np.ndarray | pa.Array) -> pa.ListArray:

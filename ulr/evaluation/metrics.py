@@ -14,10 +14,10 @@ from ulr.evaluation.golden import Judged, golden_columns, judge
 from ulr.evaluation.pairwise import pair_loss_column, weigh_shown
 from ulr.evaluation.shown import ShownDocuments, see
 from ulr.evaluation.totals import Column, Totals, minus, total
-from ulr.features.join import feature_matrix
+from ulr.features.matrix import feature_matrix
 from ulr.groups.histograms import cut_lists
+from ulr.kernels.layout import WeightedPairs
 from ulr.pairs.config import make_pair_config
-from ulr.pairs.weighting import WeightedPairs
 from ulr.propensity.examination import Examination
 
 LOGGING = "logging"  # the ranking that was shown

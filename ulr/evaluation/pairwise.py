@@ -11,8 +11,9 @@ import numpy as np
 
 from ulr.evaluation.shown import ShownDocuments
 from ulr.evaluation.totals import Column
+from ulr.kernels.layout import WeightedPairs
 from ulr.pairs.config import PairConfig
-from ulr.pairs.weighting import WeightedPairs, weigh_histograms
+from ulr.pairs.weighting import weigh_histograms
 
 
 def weigh_shown(seen: ShownDocuments, pair_config: PairConfig) -> WeightedPairs:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.features.join import Rows, ShownGroups, feature_rows, shown_groups
+from ulr.kernels.layout import Ragged
 from ulr.kernels.patterns import count_positions
 
 
@@ -66,18 +67,15 @@ def see(groups: pa.Table, features: pa.Table) -> ShownDocuments:
     """The groups of whole queries, matched with their features."""
     shown = shown_groups(groups)
     histograms = shown.histograms
-    sizes = histograms.sizes
-    sessions, clicks = count_positions(
-        sizes, histograms.word_offsets, histograms.words, histograms.count_offsets,
-        histograms.counts,
-    )  # fmt: skip
-    group = np.repeat(np.arange(sizes.size), sizes)
+    sessions, clicks = count_positions(histograms.sizes, histograms.patterns)
+    lists = Ragged(histograms.group_docs)
+    group = lists.owner()
     return ShownDocuments(
         shown=shown,
         rows=feature_rows(shown, features),
         group=group,
         query=shown.query[group],
-        position=np.arange(group.size) - histograms.group_docs[group] + 1,
+        position=lists.within() + 1,
         clicks=clicks,
         sessions=sessions,
     )

@@ -18,7 +18,7 @@ from ulr.config.settings import Evaluate
 from ulr.errors import UserError
 from ulr.evaluation.metrics import EvaluationPlan, evaluate_partition
 from ulr.evaluation.totals import Totals, metrics_table, read_totals
-from ulr.features.copartition import JoinInputs, gather, receive
+from ulr.features.copartition import JoinInputs, copartition, read_partition
 from ulr.features.files import find_features
 from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.models.booster import check_order, load_scorer
@@ -118,14 +118,14 @@ def evaluate_models(
 ) -> Totals:
     """Judge where the data is; only totals come back."""
     judge = partial(_judge_part, models=dict(models), plan=plan)
-    rows = gather(spark, sources, partitions).mapInArrow(judge, "totals string").collect()
+    rows = copartition(spark, sources, partitions).mapInArrow(judge, "totals string").collect()
     return reduce(add, (read_totals(row.totals) for row in rows), Totals())
 
 
 def _judge_part(
     batches: Iterator[pa.RecordBatch], *, models: dict[str, str], plan: EvaluationPlan
 ) -> Iterator[pa.RecordBatch]:
-    number, groups, features = receive(batches)
+    number, groups, features = read_partition(batches)
     if number is not None:
         scorers = {name: load_scorer(text, name) for name, text in models.items()}
         found = evaluate_partition(groups, features, scorers, plan)

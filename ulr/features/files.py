@@ -1,4 +1,4 @@
-"""Feature files: Parquet in the features schema, or LETOR text; listed once, read in pieces."""
+"""Feature files: Parquet with the features schema, or LETOR text."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from ulr.features.letor import read_letor
 from ulr.warehouse.schema import features_schema
 from ulr.warehouse.storage import Storage, StoredFile, open_filesystem
 
-NAMES = "names"  # metadata of the column `features`: a JSON list of what the values are
-_SPARK = b"org.apache.spark.sql.parquet.row.metadata"  # where Spark keeps a column's metadata
-LETOR_ENDS = (".txt", ".txt.gz", ".letor", ".svm")
-BATCH = 65_536
-_NOT_IN_A_MODEL = re.compile(r'[\s",:\[\]{}]')
+BATCH_ROWS = 65_536
+_NAMES = "names"  # metadata of the column `features`: a JSON list of feature names
+_SPARK_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
+_LETOR_SUFFIXES = (".txt", ".txt.gz", ".letor", ".svm")
+_NOT_IN_A_MODEL = re.compile(r'[\s",:\[\]{}]')  # LightGBM's text format cannot hold these
 
 
 @dataclass(frozen=True)
 class FeatureFiles:
-    """The files of a features table; `paths` are on the filesystem of `url`."""
+    """The files of a features table, on the filesystem of `url`."""
 
     url: str
     files: list[StoredFile]
 
     @property
     def paths(self) -> list[str]:
-        """The files, as the filesystem names them."""
+        """The paths of the files."""
         return [file.path for file in self.files]
 
     @property
@@ -44,7 +44,7 @@ class FeatureFiles:
         return [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in self.files]
 
     def names(self) -> list[str]:
-        """Return the names of the features, or nothing if the first file has none."""
+        """Return the names of the features; empty if the first file has none."""
         return feature_names(self.url, self.files[0].path)
 
 
@@ -62,8 +62,8 @@ def find_features(url: str) -> FeatureFiles:
 
 
 def feature_names(url: str, path: str) -> list[str]:
-    """What the values of a row are, where the file carries it; else nothing."""
-    if path.endswith(LETOR_ENDS):
+    """Return the names of a file's features; empty if it has none."""
+    if path.endswith(_LETOR_SUFFIXES):
         return []
     fs, _ = open_filesystem(url)
     with fs.open_input_file(path) as stream:
@@ -71,60 +71,58 @@ def feature_names(url: str, path: str) -> list[str]:
 
 
 def with_names(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """The same table, its column `features` saying what the values are."""
+    """Return the table with feature names in the metadata of its column `features`."""
     at = table.schema.get_field_index("features")
-    field = table.schema.field(at).with_metadata({NAMES: json.dumps(list(names))})
+    field = table.schema.field(at).with_metadata({_NAMES: json.dumps(list(names))})
     return table.cast(table.schema.set(at, field))
 
 
 def read_features(url: str, path: str, names: Sequence[str] = ()) -> Iterator[pa.Table]:
-    """A file's rows in the features schema, some at a time; a missing label is null.
+    """Yield a file's rows in batches with `features_schema`; a missing label is null.
 
-    names: those of another file of the table, which must be this one's as well.
+    names: feature names of another file of the table; raises UserError if this file's differ.
     """
-    if path.endswith(LETOR_ENDS):
+    if path.endswith(_LETOR_SUFFIXES):
         yield _letor_table(url, path)
         return
     fs, _ = open_filesystem(url)
     with fs.open_input_file(path) as stream:
-        source = pq.ParquetFile(stream)
-        there = source.schema_arrow.names
-        lacking = [n for n in features_schema.names if n not in there and n != "label"]
-        if lacking:
-            raise UserError(f"{path}: no column {lacking[0]}; expected query_id, doc_id, features")
-        if difference := other_names(names, _names(source, path)):
+        file = pq.ParquetFile(stream)
+        columns = [n for n in features_schema.names if n in file.schema_arrow.names]
+        missing = [n for n in features_schema.names if n not in columns and n != "label"]
+        if missing:
+            raise UserError(f"{path}: no column {missing[0]}; expected query_id, doc_id, features")
+        if difference := name_difference(names, _names(file, path)):
             raise UserError(f"{path}: {difference} in another file; write them all in one order")
-        columns = [n for n in features_schema.names if n in there]
-        for batch in source.iter_batches(BATCH, columns=columns):
+        for batch in file.iter_batches(BATCH_ROWS, columns=columns):
             yield _typed(batch, path)
 
 
-def other_names(wanted: Sequence[str], given: Sequence[str]) -> str:
-    """The first feature whose names differ, in words; nothing where one side has no names."""
-    if not wanted or not given or list(wanted) == list(given):
+def name_difference(expected: Sequence[str], names: Sequence[str]) -> str:
+    """Return a text about the first name that differs; empty if equal or one side has no names."""
+    if not expected or not names or list(expected) == list(names):
         return ""
-    if len(wanted) != len(given):
-        return f"{len(given)} features where there are {len(wanted)}"
-    at = next(i for i, (a, b) in enumerate(zip(wanted, given, strict=True)) if a != b)
-    return f"feature {at + 1} is {given[at]} where it is {wanted[at]}"
+    if len(expected) != len(names):
+        return f"{len(names)} features where there are {len(expected)}"
+    at = next(i for i, pair in enumerate(zip(expected, names, strict=True)) if len(set(pair)) > 1)
+    return f"feature {at + 1} is {names[at]} where it is {expected[at]}"
 
 
 def _names(file: pq.ParquetFile, path: str) -> list[str]:
-    """From Arrow's metadata of the column, or from Spark's."""
+    """Read feature names from Arrow's metadata of the column, or from Spark's."""
     schema = file.schema_arrow
     at = schema.get_field_index("features")
-    text = (schema.field(at).metadata or {}).get(NAMES.encode()) if at >= 0 else None
+    text = (schema.field(at).metadata or {}).get(_NAMES.encode()) if at >= 0 else None
     if text is not None:
-        found = json.loads(text)
+        content = json.loads(text)
     else:
-        written = json.loads((file.metadata.metadata or {}).get(_SPARK, b"{}"))
-        columns = {f["name"]: f["metadata"] for f in written.get("fields", [])}
-        found = columns.get("features", {}).get(NAMES, [])
-    # LightGBM keeps names without white space or JSON's own characters.
-    names = [_NOT_IN_A_MODEL.sub("_", str(name)) for name in found]
+        spark_schema = json.loads((file.metadata.metadata or {}).get(_SPARK_METADATA, b"{}"))
+        columns = {f["name"]: f["metadata"] for f in spark_schema.get("fields", [])}
+        content = columns.get("features", {}).get(_NAMES, [])
+    names = [_NOT_IN_A_MODEL.sub("_", str(name)) for name in content]
     if len(set(names)) < len(names):
         twice = max(names, key=names.count)
-        raise UserError(f"{path}: two features are named {twice}; every name must be another")
+        raise UserError(f"{path}: two features are named {twice}; names must be unique")
     return names
 
 
@@ -132,14 +130,14 @@ def _typed(batch: pa.RecordBatch, path: str) -> pa.Table:
     columns = []
     for field in features_schema:
         name = field.name
-        given = batch[name] if name in batch.schema.names else pa.nulls(batch.num_rows)
+        column = batch[name] if name in batch.schema.names else pa.nulls(batch.num_rows)
         try:
-            # A feature is a number as float32 has it, rounded where its own type says more.
-            typed = pc.cast(without_views(given), field.type, safe=name != "features")
-        except pa.ArrowException as why:
-            reason = str(why).split("\n", maxsplit=1)[0]
+            # Features are rounded to float32; other columns must convert without loss.
+            typed = pc.cast(without_views(column), field.type, safe=name != "features")
+        except pa.ArrowException as error:
+            reason = str(error).split("\n", maxsplit=1)[0]
             raise InvalidData(
-                f"{path}: {name} is {given.type} where {field.type} is expected: {reason}"
+                f"{path}: {name} is {column.type} where {field.type} is expected: {reason}"
             ) from None
         if typed.null_count and not field.nullable:
             raise InvalidData(
@@ -152,13 +150,12 @@ def _typed(batch: pa.RecordBatch, path: str) -> pa.Table:
 
 def _letor_table(url: str, path: str) -> pa.Table:
     fs, _ = open_filesystem(url)
-    rows = read_letor([path], fs)
-    width = rows.features.shape[1]
-    lengths = np.full(len(rows.query_ids), width)
+    documents = read_letor([path], fs)
+    rows, width = documents.features.shape
     columns = [
-        pa.array(rows.query_ids),
-        pa.array(rows.doc_ids),
-        list_column(lengths, pa.array(rows.features.reshape(-1))),
-        pa.array(rows.labels),
+        pa.array(documents.query_ids),
+        pa.array(documents.doc_ids),
+        list_column(np.full(rows, width), pa.array(documents.features.reshape(-1))),
+        pa.array(documents.labels),
     ]
     return pa.table(columns, schema=features_schema)

@@ -1,16 +1,19 @@
-"""LETOR / SVMLight text (`label qid:N 1:v 2:v ... # comment`) as columns.
+"""Read LETOR / SVMLight text: `label qid:N 1:v 2:v ... # comment`.
 
-Indices may be sparse and start at 1. A comment `docid = X` names the document; otherwise it is
-the query id and the line's number within its query.
+Indices may be sparse and start at 1. A comment `docid = X` names the document; otherwise its name
+is the query id and the line's number within the query. Written by hand because scikit-learn's
+reader drops document ids and text query ids, and does not report the line of an error.
 """
 
 from __future__ import annotations
 
 import gzip
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.fs as pafs
@@ -18,15 +21,18 @@ import pyarrow.fs as pafs
 from ulr.errors import UserError
 from ulr.warehouse.storage import open_filesystem
 
-_DOCID = re.compile(r"docid\s*=\s*(\S+)")
-_CHUNK = 1 << 24
 MAX_INDEX = 1_000_000
 MAX_LABEL = 30  # gains are 2^label
+_DOCID = re.compile(r"docid\s*=\s*(\S+)")
+_CHUNK_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
 class JudgedDocuments:
-    """Rows of a LETOR file, in file order; `features` is rows x width, absent values are 0."""
+    """Rows of LETOR files in file order.
+
+    labels: int32. features: float32, rows x width; values that are not given are 0.
+    """
 
     query_ids: list[str]
     doc_ids: list[str]
@@ -34,31 +40,43 @@ class JudgedDocuments:
     features: np.ndarray
 
 
-def read_letor(paths: Iterable[str], fs: pafs.FileSystem | None = None) -> JudgedDocuments:
-    """Read one or more files (gzip by the name's end) into one set of rows.
+class _Lines(NamedTuple):
+    """Parsed lines: features as (row pointers, indices from 1, values); doc_ids may be ''."""
 
-    fs: where the files are, named as it spells them; without it every path is a URL or local.
+    labels: np.ndarray
+    query_ids: list[str]
+    doc_ids: list[str]
+    features: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def read_letor(paths: Iterable[str], fs: pafs.FileSystem | None = None) -> JudgedDocuments:
+    """Read one or more files (gzip if the name ends in .gz).
+
+    fs: the filesystem of the paths; without it every path is a URL or a local path.
     """
-    queries: list[str] = []
-    docs: list[str] = []
-    labels: list[np.ndarray] = []
-    blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    seen: dict[str, int] = {}
+    paths = list(paths)
+    blocks: list[_Lines] = []
+    doc_ids: list[str] = []
+    rows_of: Counter[str] = Counter()
     for path in paths:
         for lines, number in _chunks(path, fs):
-            label, query, doc, sparse = _parse_lines(lines, path, number)
-            labels.append(label)
-            queries += query
-            for q, d in zip(query, doc, strict=True):
-                seen[q] = seen.get(q, 0) + 1
-                docs.append(d or f"{q}-{seen[q]}")
-            blocks.append(sparse)
-    if not queries:
-        raise UserError(f"no rows in {list(paths)}; expected lines such as '2 qid:10 1:0.5 2:3'")
-    return JudgedDocuments(queries, docs, np.concatenate(labels), _densify(blocks))
+            block = _parse_lines(lines, path, number)
+            blocks.append(block)
+            for query, doc in zip(block.query_ids, block.doc_ids, strict=True):
+                rows_of[query] += 1
+                doc_ids.append(doc or f"{query}-{rows_of[query]}")
+    if not doc_ids:
+        raise UserError(f"no rows in {paths}; expected lines such as '2 qid:10 1:0.5 2:3'")
+    return JudgedDocuments(
+        query_ids=list(chain.from_iterable(b.query_ids for b in blocks)),
+        doc_ids=doc_ids,
+        labels=np.concatenate([b.labels for b in blocks]),
+        features=_densify([b.features for b in blocks]),
+    )
 
 
 def _chunks(path: str, fs: pafs.FileSystem | None) -> Iterator[tuple[list[str], int]]:
+    """Yield some lines of the file at a time, with the number of the first."""
     fs, name = (fs, path) if fs else open_filesystem(path)
     try:
         raw = fs.open_input_stream(name, compression=None)
@@ -66,10 +84,10 @@ def _chunks(path: str, fs: pafs.FileSystem | None) -> Iterator[tuple[list[str], 
         raise UserError(f"no LETOR file at {path!r}; give the path of an existing file") from None
     with raw, gzip.open(raw) if path.endswith(".gz") else raw as stream:
         rest, number = b"", 1
-        while block := stream.read(_CHUNK):
-            whole, newline, rest = (rest + block).rpartition(b"\n")
+        while block := stream.read(_CHUNK_BYTES):
+            complete, newline, rest = (rest + block).rpartition(b"\n")
             if newline:
-                lines = _text(whole, path).split("\n")
+                lines = _text(complete, path).split("\n")
                 yield lines, number
                 number += len(lines)
         if rest:
@@ -79,52 +97,62 @@ def _chunks(path: str, fs: pafs.FileSystem | None) -> Iterator[tuple[list[str], 
 def _text(content: bytes, path: str) -> str:
     try:
         return content.decode()
-    except UnicodeDecodeError as why:
-        raise UserError(f"{path} is not UTF-8 text: {why.reason}; expected LETOR lines") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text: {error.reason}; expected LETOR lines") from None
 
 
-def _parse_lines(lines: list[str], path: str, number: int) -> tuple:
-    """Labels, query ids, document names, and (row pointers, feature indices, values)."""
-    kept = [(i, body, note) for i, line in enumerate(lines) for body, _, note in
-            [line.partition("#")] if body.strip()]  # fmt: skip
-    parts = [body.split(None, 2) for _, body, _ in kept]
-    for (i, _, _), part in zip(kept, parts, strict=True):
-        if len(part) < 2 or not part[1].startswith("qid:"):
-            raise UserError(
-                f"{path}, line {number + i}: {lines[i][:60]!r} is not 'label qid:N 1:v 2:v ...'"
-            )
-    pairs = [(part[2] if len(part) > 2 else "") for part in parts]
-    counts = np.array([text.count(":") for text in pairs], np.int64)
-    words = [text.replace(":", " ").split() for text in pairs]
+def _parse_lines(lines: list[str], path: str, number: int) -> _Lines:
+    """Parse lines of a file; number: that of the first line, for error messages."""
+    split = [(i, *line.partition("#")) for i, line in enumerate(lines)]
+    rows = [(i, body.split(None, 2), comment) for i, body, _, comment in split if body.strip()]
+
+    def refuse(row: int, rule: str) -> UserError:
+        i = rows[row][0]
+        return UserError(f"{path}, line {number + i}: {lines[i][:60]!r}{rule}")
+
+    for row, (_, fields, _) in enumerate(rows):
+        if len(fields) < 2 or not fields[1].startswith("qid:"):
+            raise refuse(row, " is not 'label qid:N 1:v 2:v ...'")
+    texts = [(fields[2] if len(fields) > 2 else "") for _, fields, _ in rows]
+    counts = np.array([text.count(":") for text in texts], np.int64)
+    numbers = [text.replace(":", " ").split() for text in texts]
     try:
-        label = np.array([part[0] for part in parts], float)
-        flat = np.array(list(chain.from_iterable(words)), float)
-    except ValueError as why:
-        raise UserError(f"{path}, lines from {number}: {why}; features are index:value") from None
-    at, rule = _broken_row(label, counts, np.array([len(w) for w in words], np.int64), flat)
-    if at is not None:
-        i = kept[at][0]
-        raise UserError(f"{path}, line {number + i}: {lines[i][:60]!r}: {rule}")
-    docs = [found.group(1) if (found := _DOCID.search(note)) else "" for _, _, note in kept]
+        labels = np.array([fields[0] for _, fields, _ in rows], float)
+        flat = np.array(list(chain.from_iterable(numbers)), float)
+    except ValueError as error:
+        raise UserError(f"{path}, lines from {number}: {error}; features are index:value") from None
+    broken = _broken_row(labels, counts, np.array([len(n) for n in numbers], np.int64), flat)
+    if broken is not None:
+        raise refuse(*broken)
+    names = [_DOCID.search(comment) for _, _, comment in rows]
     pointers = np.concatenate([[0], np.cumsum(counts)])
-    sparse = (pointers, flat[::2].astype(np.int64), flat[1::2].astype(np.float32))
-    return label.astype(np.int32), [part[1][4:] for part in parts], docs, sparse
+    return _Lines(
+        labels.astype(np.int32),
+        [fields[1].removeprefix("qid:") for _, fields, _ in rows],
+        [name.group(1) if name else "" for name in names],
+        (pointers, flat[::2].astype(np.int64), flat[1::2].astype(np.float32)),
+    )
 
 
 def _broken_row(
-    label: np.ndarray, counts: np.ndarray, words: np.ndarray, flat: np.ndarray
-) -> tuple[int | None, str]:
-    """The first row that breaks a rule, and the rule; counts: colons, words: numbers of each."""
-    broken = ~np.isin(label, np.arange(MAX_LABEL + 1))
+    labels: np.ndarray, counts: np.ndarray, numbers: np.ndarray, flat: np.ndarray
+) -> tuple[int, str] | None:
+    """Return the first row that breaks a rule, and the rule.
+
+    counts, numbers: colons and numbers of each row; flat: all numbers in turn.
+    """
+    broken = ~np.isin(labels, np.arange(MAX_LABEL + 1))
     if broken.any():
-        return int(np.argmax(broken)), f"a label is 0, 1, ... {MAX_LABEL}"
-    broken = words != 2 * counts
-    if not broken.any():  # only now is every other number an index
+        return int(np.argmax(broken)), f": a label is 0, 1, ... {MAX_LABEL}"
+    broken = numbers != 2 * counts
+    if not broken.any():  # only then is every other number an index
         index = flat[::2]
         wrong = (index < 1) | (index > MAX_INDEX) | (index != np.floor(index))
         broken[np.repeat(np.arange(counts.size), counts)[wrong]] = True
-    rule = f"features are index:value, with whole indices from 1 to {MAX_INDEX:,}"
-    return (int(np.argmax(broken)) if broken.any() else None), rule
+    if not broken.any():
+        return None
+    rule = f": features are index:value, with whole indices from 1 to {MAX_INDEX:,}"
+    return int(np.argmax(broken)), rule
 
 
 def _densify(blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:

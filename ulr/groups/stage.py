@@ -1,4 +1,4 @@
-"""A date's groups, from log to published table: skipped if unchanged, refused if too broken."""
+"""The stage `groups`: one date's click log to the tables `groups` and `quarantine`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from ulr.clicklog.contract import REASONS
 from ulr.clicklog.files import find_log
 from ulr.clicklog.pages import open_pages
+from ulr.clicklog.quarantine import reasons_in
 from ulr.config.settings import Groups, Log
 from ulr.errors import InvalidData
 from ulr.groups.tasks import write_groups
@@ -47,7 +48,7 @@ def build_groups(
             max_repeated_ids=log.max_repeated_ids,
         )
         bad.publish(counts)
-        refuse_if_broken(counts, log.max_bad_fraction, f"{date}")
+        refuse_if_broken(counts, log.max_bad_fraction, date)
         good.publish(counts)
 
     outcome, _ = publish_if_changed(
@@ -64,14 +65,14 @@ def build_groups(
     return outcome
 
 
-def refuse_if_broken(counts: Counter[str], max_share: float, what: str) -> None:
-    """Stop when too many rows broke the contract, naming the commonest reasons."""
-    reasons = Counter({k[4:]: n for k, n in counts.items() if k.startswith("bad:")})
-    bad, read = sum(reasons.values()), counts["read"]
-    if read and bad / read > max_share:
+def refuse_if_broken(counts: Counter[str], max_fraction: float, date: dt.date) -> None:
+    """Raise InvalidData if too many rows broke the contract, with the most frequent reasons."""
+    reasons = reasons_in(counts)
+    bad, read = reasons.total(), counts["read"]
+    if read and bad / read > max_fraction:
         top = ", ".join(f"{name} {n:,} ({REASONS[name]})" for name, n in reasons.most_common(3))
         raise InvalidData(
-            f"{what}: {bad:,} of {read:,} rows ({bad / read:.1%}) broke the contract, over "
-            f"log.max_bad_fraction = {max_share:.1%}: {top}; the rows are in `quarantine`, "
+            f"{date}: {bad:,} of {read:,} rows ({bad / read:.1%}) broke the contract, over "
+            f"log.max_bad_fraction = {max_fraction:.1%}: {top}; the rows are in `quarantine`, "
             "groups were not published"
         )

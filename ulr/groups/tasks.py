@@ -1,8 +1,8 @@
-"""Pages to groups: click-pattern histograms per (query, segment, bucket, arm, shown ranking).
+"""Spark tasks that turn pages into groups.
 
 Map tasks check their pages, fold them into histograms and send each reducer its part; reducers
-merge and write one file each. That is one shuffle, of data already combined. Counts travel with
-the data, never in accumulators, so a retried task counts once.
+merge the parts and write one file each. This takes one shuffle of data already combined. Counts
+are sent with the data, not in accumulators, so that a retried task counts once.
 """
 
 from __future__ import annotations
@@ -20,23 +20,16 @@ from pyspark.sql import functions as F
 
 from ulr.clicklog.contract import CheckedPages, check_pages
 from ulr.clicklog.pages import PageSource, as_read
-from ulr.engine.columns import hashes, lists
+from ulr.clicklog.quarantine import count_reasons, quarantine_rows, sort_quarantine
+from ulr.engine.columns import hashes
 from ulr.engine.shuffle import BLOCK, open_table, pack_bytes, partition_blocks, unpack
-from ulr.groups.deduplicate import (
-    RepeatedIds,
-    find_repeated_ids,
-    first_pages,
-    rows_with_repeated_ids,
-)
-from ulr.groups.histograms import canonical, fold_pages, merge, partition_of, transit_schema
-from ulr.kernels.hashing import hash_lists
-from ulr.warehouse.schema import page_schema, plain_read_schema, quarantine_schema
+from ulr.groups.deduplicate import RepeatedIds, find_repeated_ids, first_pages
+from ulr.groups.histograms import canonical, fold_pages, merge, partition_of
 from ulr.warehouse.storage import Storage
 
-MERGE_ROWS = 1_000_000  # partial groups held before they are merged
+MERGE_ROWS = 1_000_000  # partial groups held in memory before they are merged
 
 Batches = Iterator[pa.RecordBatch]
-Reader = Callable[[Batches], Batches]
 
 
 def write_groups(
@@ -48,147 +41,119 @@ def write_groups(
     max_position: int,
     max_repeated_ids: int,
 ) -> Counter[str]:
-    """Write a date's groups and quarantine files under the two URLs; return what was counted."""
-    suspects = find_repeated_ids(source, partitions, max_repeated_ids)
-    options = {"partitions": partitions, "max_position": max_position}
-    everyone = partial(_fold_source, read=source.read, suspects=suspects, **options)
-    parcels = source.frame.mapInArrow(everyone, BLOCK)
-    if not suspects.none:
-        compared = first_pages(source, suspects)
-        parcels = parcels.union(compared.mapInArrow(partial(_fold_compared, **options), BLOCK))
+    """Write a date's groups and quarantine files under the two URLs; return the counts."""
+    repeated = find_repeated_ids(source, partitions, max_repeated_ids)
+    fold = partial(_fold_unique, read=source.read, repeated=repeated,
+                   partitions=partitions, max_position=max_position)  # fmt: skip
+    blocks = source.frame.mapInArrow(fold, BLOCK)
+    if not repeated.none:
+        fold = partial(_fold_resolved, partitions=partitions, max_position=max_position)
+        blocks = blocks.union(first_pages(source, repeated).mapInArrow(fold, BLOCK))
     finish = partial(_write_part, groups_url=groups_url, quarantine_url=quarantine_url)
-    placed = parcels.repartitionById(partitions, F.col("part"))
-    return _total(placed.mapInArrow(finish, "counts string"))
+    parts = blocks.repartitionById(partitions, F.col("part"))
+    return _total(parts.mapInArrow(finish, "counts string"))
 
 
 def _total(rows: DataFrame) -> Counter[str]:
-    total = Counter(read=0, pages=0, duplicate_rows=0, cut=0)  # also where no page was read
+    total = Counter(read=0, pages=0, duplicate_rows=0, cut=0)  # present even if no page was read
     for row in rows.collect():  # one row per file
         total.update(json.loads(row.counts))
-    total["duplicates"] += total.pop("held", 0) - total.pop("compared", 0)
+    total["duplicates"] += total.pop("deferred", 0) - total.pop("resolved", 0)
     return total
 
 
-def _fold_source(
-    batches: Batches, *, read: Reader, suspects: RepeatedIds, partitions: int, max_position: int
+def _fold_unique(
+    batches: Batches,
+    *,
+    read: Callable[[Batches], Batches],
+    repeated: RepeatedIds,
+    partitions: int,
+    max_position: int,
 ) -> Batches:
-    """All pages of the task's part of the log, the suspects held back for comparison."""
-    counts: Counter[str] = Counter()
-    folder = _Folder(partitions)
+    """Fold the pages with unique session ids; quarantine bad pages; defer the others."""
+    folder = _Folder(partitions, max_position)
     bad: list[pa.Table] = []
     for batch in read(batches):
         pages = check_pages(batch)
-        held = rows_with_repeated_ids(pages, suspects)
-        rows = pages.good if held.size == 0 else np.setdiff1d(pages.good, held, True)
-        counts["read"] += batch.num_rows
-        counts["held"] += held.size
-        counts["duplicate_rows"] += pc.sum(batch["repeats"]).as_py() or 0
-        bad.append(_quarantine(pages, counts))
-        yield from folder.add(fold_pages(pages, rows, max_position))
-        _count_folded(counts, pages, rows, max_position)
-    yield from folder.flush()
-    yield from _send(counts, pa.concat_tables(bad) if bad else None, partitions)
+        deferred = repeated.rows(pages)
+        unique = np.setdiff1d(pages.good, deferred, True) if deferred.size else pages.good
+        folder.counts["read"] += batch.num_rows
+        folder.counts["deferred"] += deferred.size
+        folder.counts["duplicate_rows"] += pc.sum(batch["repeats"]).as_py() or 0
+        if pages.bad.size:
+            bad.append(quarantine_rows(pages))
+        yield from folder.add(pages, unique)
+    yield from folder.finish()
+    if bad:
+        rows = pa.concat_tables(bad)
+        yield pack_bytes(0, "counts", json.dumps(count_reasons(rows)).encode())
+        part = (hashes(rows["source"]) % np.uint64(partitions)).astype(np.int64)
+        yield from partition_blocks("quarantine", rows, part)
 
 
-def _fold_compared(batches: Batches, *, partitions: int, max_position: int) -> Batches:
-    """The pages that comparison has left, one per suspect session."""
-    counts: Counter[str] = Counter()
-    folder = _Folder(partitions)
+def _fold_resolved(batches: Batches, *, partitions: int, max_position: int) -> Batches:
+    """Fold the one page of each repeated session id."""
+    folder = _Folder(partitions, max_position)
     for batch in as_read(batches):
         pages = check_pages(batch)
-        counts["compared"] += batch.num_rows
-        yield from folder.add(fold_pages(pages, pages.good, max_position))
-        _count_folded(counts, pages, pages.good, max_position)
-    yield from folder.flush()
-    yield from _send(counts, None, partitions)
+        folder.counts["resolved"] += batch.num_rows
+        yield from folder.add(pages, pages.good)
+    yield from folder.finish()
 
 
 class _Folder:
-    """Merges partial groups as they come, and sends them on when there are many."""
+    """Folds pages into partial groups, merges these, and sends them when there are many."""
 
-    def __init__(self, partitions: int) -> None:
-        self.partitions = partitions
-        self.pending: list[pa.Table] = []
-        self.rows = 0
+    def __init__(self, partitions: int, max_position: int) -> None:
+        self.partitions, self.max_position = partitions, max_position
+        self.counts: Counter[str] = Counter()
+        self._pending: list[pa.Table] = []
+        self._rows = 0
 
-    def add(self, table: pa.Table) -> Batches:
-        self.pending.append(table)
-        self.rows += table.num_rows
-        if self.rows >= MERGE_ROWS:
-            merged = merge(self.pending)
-            self.pending, self.rows = [merged], merged.num_rows
-            if self.rows >= MERGE_ROWS // 2:  # merging no longer helps: hand over
-                yield from self.flush()
+    def add(self, pages: CheckedPages, rows: np.ndarray) -> Batches:
+        self.counts["pages"] += rows.size
+        self.counts["cut"] += int((pages.documents.lengths[rows] > self.max_position).sum())
+        table = fold_pages(pages, rows, self.max_position)
+        self._pending.append(table)
+        self._rows += table.num_rows
+        if self._rows >= MERGE_ROWS:
+            merged = merge(self._pending)
+            self._pending, self._rows = [merged], merged.num_rows
+            if self._rows >= MERGE_ROWS // 2:  # most groups are distinct: merging frees little
+                yield from self._send()
 
-    def flush(self) -> Batches:
-        merged = merge(self.pending, self.partitions)
-        self.pending, self.rows = [], 0
+    def finish(self) -> Batches:
+        yield from self._send()
+        yield pack_bytes(0, "counts", json.dumps(self.counts).encode())  # any reducer will do
+
+    def _send(self) -> Batches:
+        merged = merge(self._pending, self.partitions)
+        self._pending, self._rows = [], 0
         if merged.num_rows:
             yield from partition_blocks("groups", merged, partition_of(merged, self.partitions))
 
 
-def _count_folded(
-    counts: Counter[str], pages: CheckedPages, rows: np.ndarray, max_position: int
-) -> None:
-    counts["pages"] += rows.size
-    counts["cut"] += int((pages.documents.lengths[rows] > max_position).sum())
-
-
-def _quarantine(pages: CheckedPages, counts: Counter[str]) -> pa.Table:
-    bad = pa.array(pages.bad)
-    reason = pages.reason.take(bad)
-    for entry in reason.value_counts().to_pylist():
-        counts[f"bad:{entry['values']}"] += entry["counts"]
-    rows = pages.batch.take(bad).cast(plain_read_schema)
-    columns = [reason if n == "reason" else rows[n] for n in quarantine_schema.names]
-    return pa.table(columns, schema=quarantine_schema)
-
-
-def _send(counts: Counter[str], bad: pa.Table | None, partitions: int) -> Batches:
-    """A task's counts go to any reducer; bad rows to the reducer that their source names."""
-    yield pack_bytes(0, "counts", json.dumps(counts).encode())
-    if bad is not None and bad.num_rows:
-        part = (hashes(bad["source"]) % np.uint64(partitions)).astype(np.int64)
-        yield from partition_blocks("quarantine", bad, part)
-
-
 def _write_part(batches: Batches, *, groups_url: str, quarantine_url: str) -> Batches:
-    """Merge what was sent here and write it; same input, same bytes, so a retry overwrites."""
+    """Merge and write a reducer's part; same input, same bytes, so that a retry may overwrite."""
     counts: Counter[str] = Counter()
-    groups: list[pa.Table] = []
-    bad: list[pa.Table] = []
+    tables: dict[str, list[pa.Table]] = {"groups": [], "quarantine": []}
     number = None
     for part, kind, content in unpack(batches):
         number = part
         if kind == "counts":
             counts.update(json.loads(bytes(content)))
         else:
-            (groups if kind == "groups" else bad).append(open_table(content))
+            tables[kind].append(open_table(content))
     if number is None:
         return
     name = f"part-{number:05d}.parquet"
-    merged = canonical(merge(groups) if groups else transit_schema.empty_table())
-    if merged.num_rows:
-        counts["groups"] += merged.num_rows
-        counts["queries"] += pc.count_distinct(merged["query_id"]).as_py()
-        counts["patterns"] += len(merged["counts"].combine_chunks().values)
-        counts["groups_bytes"] += Storage(groups_url).write_table(merged, name)
-    if bad:
-        table = in_one_order(pa.concat_tables(bad))
-        counts["quarantine_bytes"] += Storage(quarantine_url).write_table(table, name)
+    groups = canonical(merge(tables["groups"]))
+    if groups.num_rows:
+        counts["groups"] += groups.num_rows
+        counts["queries"] += pc.count_distinct(groups["query_id"]).as_py()
+        counts["patterns"] += len(groups["counts"].combine_chunks().values)
+        counts["groups_bytes"] += Storage(groups_url).write_table(groups, name)
+    if tables["quarantine"]:
+        bad = sort_quarantine(pa.concat_tables(tables["quarantine"]))
+        counts["quarantine_bytes"] += Storage(quarantine_url).write_table(bad, name)
     yield pa.RecordBatch.from_pydict({"counts": [json.dumps(counts)]})
-
-
-def in_one_order(bad: pa.Table) -> pa.Table:
-    """Quarantined rows sorted by all that they say, however the tasks cut the log."""
-    bad = bad.combine_chunks()
-    words = {
-        "doc_ids": hashes,
-        "clicks": lambda values: values.cast(pa.uint64()).fill_null(2).to_numpy(),
-    }
-    keys = {n: bad[n] for n in ("source", "reason", "session_id", "raw", *page_schema.names)}
-    for name, word in words.items():
-        rows = lists(bad[name])
-        keys[name] = hash_lists(rows.starts, rows.lengths, word(rows.values))
-    order = [(name, "ascending") for name in keys]
-    return bad.take(pc.sort_indices(pa.table(keys), sort_keys=order))

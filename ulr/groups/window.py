@@ -1,12 +1,18 @@
-"""The groups of a window of dates: which dates are published, their files and fingerprints."""
+"""The groups of a window of dates: published dates, files, fingerprints, and their sum."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
 
+import numpy as np
+import pyarrow as pa
+
 from ulr.dates import parse_dates
+from ulr.engine.columns import hash_column, patterns_of
 from ulr.errors import UserError
+from ulr.kernels.layout import Patterns
+from ulr.kernels.merge import group_keys, merge_patterns
 from ulr.warehouse.tables import Warehouse
 
 
@@ -31,3 +37,17 @@ def groups_files(warehouse: Warehouse, dates: Sequence[dt.date]) -> list[str]:
 def groups_fingerprints(warehouse: Warehouse, dates: Sequence[dt.date]) -> dict[str, str]:
     """Return the fingerprint of each date's groups, by partition name."""
     return {f"dt={d}": warehouse.require("groups", f"dt={d}").fingerprint for d in dates}
+
+
+def sum_window(groups: pa.Table) -> tuple[pa.Table, Patterns]:
+    """Sum the histograms of equal (query, segment, ranking) over dates, buckets and arms.
+
+    Returns one row per such group, sorted by that key, and its click patterns; the columns
+    `patterns` and `counts` of the rows are those of one date.
+    """
+    order = [(name, "ascending") for name in ("query_id", "segment", "ranking")]
+    groups = groups.sort_by(order).combine_chunks()
+    context = hash_column(groups["segment"], hash_column(groups["query_id"]))
+    group, first = group_keys(context, groups["ranking"].to_numpy().view(np.uint64))
+    merged = merge_patterns(group, first.size, patterns_of(groups))
+    return groups.take(pa.array(first)), merged

@@ -1,14 +1,19 @@
-"""XXH64, bit for bit as Spark's `xxhash64` computes it, over string buffers.
+"""XXH64, bit for bit as Spark's `xxhash64` computes it, and splitmix64.
 
-Strings come as Arrow lays them out: `offsets` (int32, n + 1) into one `data` buffer of bytes.
+Strings come as Arrow stores them: `offsets` (int32, n + 1) into one `data` buffer of bytes (uint8).
+XXH64 is written here because no installed library hashes a whole Arrow column as Spark does.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+import numba.extending
 import numpy as np
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+
+intrinsic: Any = numba.extending.intrinsic  # its type asks callers for the typing context, too
 
 SEED = np.uint64(42)  # Spark's seed
 
@@ -18,13 +23,16 @@ P3 = np.uint64(0x165667B19E3779F9)
 P4 = np.uint64(0x85EBCA77C2B2AE63)
 P5 = np.uint64(0x27D4EB2F165667C5)
 
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # the increment of splitmix64
+
 
 @intrinsic
-def _load64(typingctx, data, at):  # noqa: ANN001, ANN202 (numba's own signature)
-    """Eight bytes from data[at] as a little-endian word; numba has no unaligned load."""
+def _load64(typingctx: Any, data: Any, at: Any) -> Any:
+    """Return the eight bytes from data[at] as a little-endian word; numba has no unaligned load."""
 
-    def codegen(context, builder, signature, args):  # noqa: ANN001, ANN202
-        array = cgutils.create_struct_proxy(signature.args[0])(context, builder, args[0])
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        proxy: Any = cgutils.create_struct_proxy  # untyped in numba
+        array = proxy(signature.args[0])(context, builder, args[0])
         pointer = builder.gep(array.data, [args[1]])
         word = context.get_value_type(types.uint64)
         return builder.load(builder.bitcast(pointer, word.as_pointer()), align=1)
@@ -51,7 +59,7 @@ def _avalanche(h: np.uint64) -> np.uint64:
 
 @njit(inline="always")
 def hash_word(word: np.uint64, seed: np.uint64) -> np.uint64:
-    """XXH64 of one 8-byte integer."""
+    """Return XXH64 of one 8-byte integer."""
     h = seed + P5 + np.uint64(8)
     h = _rotate(h ^ _round(np.uint64(0), word), np.uint64(27)) * P1 + P4
     return _avalanche(h)
@@ -59,7 +67,7 @@ def hash_word(word: np.uint64, seed: np.uint64) -> np.uint64:
 
 @njit(cache=True)
 def _hash_long(data: np.ndarray, at: int, end: int, seed: np.uint64) -> np.uint64:
-    """The part of XXH64 that folds whole 32-byte stripes; only strings of 32 bytes and more."""
+    """Fold the whole 32-byte stripes of a string of 32 bytes or more."""
     a, b, c, d = seed + P1 + P2, seed + P2, seed, seed - P1
     while at + 32 <= end:
         a = _round(a, _load64(data, at))
@@ -99,7 +107,10 @@ def _hash_bytes(data: np.ndarray, at: int, end: int, seed: np.uint64) -> np.uint
 
 @njit(cache=True, nogil=True)
 def hash_strings(offsets: np.ndarray, data: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-    """XXH64 of every string; `seeds` has one seed for all, or one each (to chain columns)."""
+    """Return XXH64 of every string, uint64.
+
+    seeds: uint64, one seed for all strings, or one for each (to chain columns).
+    """
     n = offsets.size - 1
     out = np.empty(n, np.uint64)
     one = seeds.size == 1
@@ -111,7 +122,10 @@ def hash_strings(offsets: np.ndarray, data: np.ndarray, seeds: np.ndarray) -> np
 
 @njit(cache=True, nogil=True)
 def hash_lists(starts: np.ndarray, lengths: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Hash of every list of 64-bit words, chained in order as Spark chains an array."""
+    """Return a hash (uint64) of every list of 64-bit words, chained as Spark chains an array.
+
+    starts, lengths: int64 per list; words: uint64.
+    """
     n = starts.size
     out = np.empty(n, np.uint64)
     for i in range(n):
@@ -124,8 +138,16 @@ def hash_lists(starts: np.ndarray, lengths: np.ndarray, words: np.ndarray) -> np
 
 @njit(cache=True, nogil=True)
 def hash_words(words: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-    """Hash of one 64-bit word per row, each from its own seed."""
+    """Return XXH64 of each word (uint64), each with its seed (uint64)."""
     out = np.empty(words.size, np.uint64)
     for i in range(words.size):
         out[i] = hash_word(words[i], seeds[i])
     return out
+
+
+def splitmix64(x: np.ndarray) -> np.ndarray:
+    """Return splitmix64's finaliser of each word (uint64): a bijection that scatters the bits."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    scattered: np.ndarray = x ^ (x >> np.uint64(31))
+    return scattered

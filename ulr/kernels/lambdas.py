@@ -1,4 +1,4 @@
-"""Gradient and Hessian of the weighted pairwise loss (METHODS section 5).
+"""Gradient and Hessian of the weighted pairwise loss (docs/methods.md section 5).
 
 For a pair {i, j} with weights u_ij, u_ji, scores f and current ranks by f:
 
@@ -8,12 +8,13 @@ For a pair {i, j} with weights u_ij, u_ji, scores f and current ranks by f:
     hess   += sigma^2 D rho (1 - rho) max(u_ij + u_ji, 0), for both
 
 With e = exp(sigma (f - max f)), rho is e_j / (e_i + e_j): one exponential per document, none per
-pair. Where a list spreads so far that e underflows, each pair takes its own exponential.
+pair. If the scores of a list spread so far that e underflows, each pair has its own exponential.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import get_num_threads, njit, prange
@@ -28,26 +29,28 @@ LIMIT = 700.0  # exp(LIMIT) is finite
 NORM_FLOOR = 0.01  # LightGBM's, in |score difference| of lambdarank_norm
 
 
-@njit(cache=True, nogil=True)
-def _place(scratch: np.ndarray, n: int, discounts: np.ndarray, order: np.ndarray) -> None:
-    """Current rank (in order[1]) and discount (in scratch[2]) of each document."""
-    rank, disc = order[1], scratch[2]
-    ranks_of(scratch[0], n, order[0], order[2], rank)
-    for d in range(n):
-        disc[d] = discounts[rank[d]]
+class _Options(NamedTuple):
+    """Settings of the pass; ndcg: lambdas weighted by D, else plain RankNet."""
+
+    sigma: float
+    ndcg: bool
+    truncation: int
+    norm: bool
+    grid: float
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
 def _fast_pairs(
-    p: int, end: int, i: np.ndarray, j: np.ndarray, u_ij: np.ndarray, u_ji: np.ndarray,
-    sigma: float, truncation: int, scratch: np.ndarray, rank: np.ndarray,
+    pairs: PairLists, start: int, end: int, sigma: float, truncation: int, scratch: np.ndarray,
+    rank: np.ndarray,
 ) -> None:  # fmt: skip
-    """NDCG lambdas without norm and underflow: the case of nearly every list.
+    """Add NDCG lambdas without norm and underflow: the case of nearly every list.
 
-    Unsigned indices spare numba's test for negative ones; it costs a third of the time.
+    Unsigned indices avoid numba's test for negative ones, which costs a third of the time.
     """
+    i, j, u_ij, u_ji = pairs.i, pairs.j, pairs.u_ij, pairs.u_ji
     e, disc, g, h = scratch[1], scratch[2], scratch[3], scratch[4]
-    at, stop = np.uint64(p), np.uint64(end)
+    at, stop = np.uint64(start), np.uint64(end)
     while at < stop:
         a = np.uint32(i[at])
         e_a, d_a, deep = e[a], disc[a], rank[a] >= truncation
@@ -74,12 +77,13 @@ def _fast_pairs(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _careful_pairs(
-    start: int, end: int, i: np.ndarray, j: np.ndarray, u_ij: np.ndarray, u_ji: np.ndarray,
-    sigma: float, ndcg: bool, truncation: int, norm: bool, scratch: np.ndarray,
+    pairs: PairLists, start: int, end: int, options: _Options, norm: bool, scratch: np.ndarray,
     rank: np.ndarray,
 ) -> float:  # fmt: skip
-    """Any settings and any finite scores. Returns the sum that lambdarank_norm divides by."""
+    """Add lambdas for any settings and finite scores; return the divisor of lambdarank_norm."""
     s, disc, g, h = scratch[0], scratch[2], scratch[3], scratch[4]
+    i, j, u_ij, u_ji = pairs.i, pairs.j, pairs.u_ij, pairs.u_ji
+    sigma, ndcg, truncation = options.sigma, options.ndcg, options.truncation
     mass = 0.0
     for p in range(start, end):
         a, b = i[p], j[p]
@@ -104,27 +108,26 @@ def _careful_pairs(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _one_group(
-    n: int, start: int, end: int, i: np.ndarray, j: np.ndarray, u_ij: np.ndarray,
-    u_ji: np.ndarray, sigma: float, ndcg: bool, truncation: int, norm: bool,
-    discounts: np.ndarray, scratch: np.ndarray, order: np.ndarray,
+    pairs: PairLists, start: int, end: int, n: int, options: _Options, discounts: np.ndarray,
+    scratch: np.ndarray, order: np.ndarray,
 ) -> None:  # fmt: skip
-    """From scores in scratch[0, :n] to gradient in scratch[3, :n] and Hessian in scratch[4, :n]."""
-    s = scratch[0]
-    if ndcg:
-        _place(scratch, n, discounts, order)
+    """Fill gradient and Hessian of the n documents of a group from their scores."""
+    s, rank = scratch[0], order[1]
+    if options.ndcg:
+        ranks_of(s, n, order[0], order[2], rank)
+        for d in range(n):
+            scratch[2, d] = discounts[rank[d]]
     best = worst = s[0]
     for d in range(n):
         best, worst = max(best, s[d]), min(worst, s[d])
         scratch[3, d] = scratch[4, d] = 0.0
-    if ndcg and not norm and sigma * (best - worst) < SPREAD:
+    sigma, norm = options.sigma, options.norm
+    if options.ndcg and not norm and sigma * (best - worst) < SPREAD:
         for d in range(n):
             scratch[1, d] = math.exp(sigma * (s[d] - best))
-        _fast_pairs(start, end, i, j, u_ij, u_ji, sigma, truncation, scratch, order[1])
+        _fast_pairs(pairs, start, end, sigma, options.truncation, scratch, rank)
         return
-    apart = norm and best != worst
-    mass = _careful_pairs(
-        start, end, i, j, u_ij, u_ji, sigma, ndcg, truncation, apart, scratch, order[1]
-    )  # fmt: skip
+    mass = _careful_pairs(pairs, start, end, options, norm and best != worst, scratch, rank)
     if norm and mass > 0.0:
         factor = math.log2(1.0 + mass) / mass
         for d in range(n):
@@ -137,7 +140,7 @@ def _write_rows(
     sums: np.ndarray, first: int, rows: int, grid: float, gradients: np.ndarray,
     hessians: np.ndarray,
 ) -> None:  # fmt: skip
-    """Store a query's sums, as multiples of the grid (a power of two) if there is one."""
+    """Store a query's sums; if grid (a power of two) is above 0, as multiples of it."""
     per_unit = 1.0 / grid if grid > 0.0 else 0.0
     for r in range(rows):
         g, h = sums[0, r], sums[1, r]
@@ -146,38 +149,42 @@ def _write_rows(
         gradients[first + r], hessians[first + r] = g, h
 
 
-@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
-def _all_groups(
-    scores: np.ndarray, query_rows: np.ndarray, query_groups: np.ndarray,
-    group_docs: np.ndarray, group_pairs: np.ndarray, doc_row: np.ndarray, i: np.ndarray,
-    j: np.ndarray, u_ij: np.ndarray, u_ji: np.ndarray, sigma: float, ndcg: bool,
-    truncation: int, norm: bool, grid: float, discounts: np.ndarray, blocks: np.ndarray,
-    gradients: np.ndarray, hessians: np.ndarray,
+@njit(cache=True, nogil=True)
+def _queries(
+    scores: np.ndarray, pairs: PairLists, options: _Options, discounts: np.ndarray,
+    first_query: int, last_query: int, gradients: np.ndarray, hessians: np.ndarray,
 ) -> None:  # fmt: skip
-    """A query is one thread's work from start to end, so threads cannot change the result."""
-    longest = discounts.size
-    most_rows = np.int64(np.diff(query_rows).max())
+    query_rows, query_groups, group_docs, group_pairs, doc_row = pairs[:5]
+    scratch = np.empty((5, discounts.size))  # scores, exponentials, discounts, gradient, Hessian
+    order = np.empty((3, discounts.size), np.int32)  # order, ranks, work space
+    sums = np.empty((2, np.diff(query_rows).max()))
+    for q in range(first_query, last_query):
+        first, rows = query_rows[q], query_rows[q + 1] - query_rows[q]
+        for r in range(rows):
+            sums[0, r] = sums[1, r] = 0.0
+        for group in range(query_groups[q], query_groups[q + 1]):
+            lo, n = group_docs[group], group_docs[group + 1] - group_docs[group]
+            start, end = group_pairs[group], group_pairs[group + 1]
+            if start == end:
+                continue
+            for d in range(n):
+                scratch[0, d] = scores[first + doc_row[lo + d]]
+            _one_group(pairs, start, end, n, options, discounts, scratch, order)
+            for d in range(n):
+                sums[0, doc_row[lo + d]] += scratch[3, d]
+                sums[1, doc_row[lo + d]] += scratch[4, d]
+        _write_rows(sums, first, rows, options.grid, gradients, hessians)
+
+
+@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
+def _all_queries(
+    scores: np.ndarray, pairs: PairLists, options: _Options, discounts: np.ndarray,
+    blocks: np.ndarray, gradients: np.ndarray, hessians: np.ndarray,
+) -> None:  # fmt: skip
+    """Compute each query on one thread, so that the number of threads cannot change the result."""
     for block in prange(blocks.size - 1):
-        scratch = np.empty((5, longest))  # scores, exponentials, discounts, gradient, Hessian
-        order = np.empty((3, longest), np.int32)
-        sums = np.empty((2, most_rows))
-        for q in range(blocks[block], blocks[block + 1]):
-            first, rows = query_rows[q], query_rows[q + 1] - query_rows[q]
-            for r in range(rows):
-                sums[0, r] = sums[1, r] = 0.0
-            for group in range(query_groups[q], query_groups[q + 1]):
-                lo, n = group_docs[group], group_docs[group + 1] - group_docs[group]
-                start, end = group_pairs[group], group_pairs[group + 1]
-                if start == end:
-                    continue
-                for d in range(n):
-                    scratch[0, d] = scores[first + doc_row[lo + d]]
-                _one_group(n, start, end, i, j, u_ij, u_ji, sigma, ndcg, truncation, norm,
-                           discounts, scratch, order)  # fmt: skip
-                for d in range(n):
-                    sums[0, doc_row[lo + d]] += scratch[3, d]
-                    sums[1, doc_row[lo + d]] += scratch[4, d]
-            _write_rows(sums, first, rows, grid, gradients, hessians)
+        _queries(scores, pairs, options, discounts, blocks[block], blocks[block + 1], gradients,
+                 hessians)  # fmt: skip
 
 
 def lambda_gradients(
@@ -194,7 +201,8 @@ def lambda_gradients(
 ) -> None:
     """Fill `gradients` and `hessians` (float32 or float64, one per row) for `scores` (float64).
 
-    grid: store multiples of this (0: as computed), so that sums do not depend on their order.
+    grid: store multiples of this power of two, so that sums do not depend on their order; 0: store
+    values as computed. The other options are LightGBM's.
     """
     if objective not in OBJECTIVES:
         raise UserError(f"objective = {objective!r}: expected one of {', '.join(OBJECTIVES)}")
@@ -203,22 +211,24 @@ def lambda_gradients(
             raise UserError(f"{name} has shape {array.shape}; expected ({pairs.rows},) contiguous")
     if pairs.queries == 0:
         return
-    _all_groups(
-        scores, pairs.query_rows, pairs.query_groups, pairs.group_docs, pairs.group_pairs,
-        pairs.doc_row, pairs.i, pairs.j, pairs.u_ij, pairs.u_ji, sigmoid, objective == "lambdarank",
-        truncation_level, norm, grid, discounts_for(pairs), balanced_blocks(pairs),
-        gradients, hessians,
-    )  # fmt: skip
+    options = _Options(sigmoid, objective == "lambdarank", truncation_level, norm, grid)
+    _all_queries(
+        scores, pairs, options, discounts_for(pairs), balanced_blocks(pairs), gradients, hessians
+    )
 
 
 def discounts_for(pairs: PairLists) -> np.ndarray:
-    """1 / log2(1 + rank) for every rank of the longest list."""
+    """Return 1 / log2(1 + rank) for every rank of the longest list, float64."""
     longest = int(np.diff(pairs.group_docs).max(initial=1))
-    return 1.0 / np.log2(np.arange(longest) + 2.0)
+    discounts: np.ndarray = 1.0 / np.log2(np.arange(longest) + 2.0)
+    return discounts
 
 
 def balanced_blocks(pairs: PairLists) -> np.ndarray:
-    """Query offsets that cut the work (pairs, and a share for sorting) evenly among the threads."""
+    """Return query offsets (int64) that divide the work evenly among the threads.
+
+    A pair costs 1, a document 8 (for sorting), a row 1.
+    """
     last_group = pairs.query_groups
     cost = pairs.group_pairs[last_group] + 8 * pairs.group_docs[last_group] + pairs.query_rows
     cuts = np.searchsorted(cost, cost[-1] * np.arange(1, get_num_threads()) / get_num_threads())

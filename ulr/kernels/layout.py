@@ -1,29 +1,140 @@
-"""Queries, their rankings and their weighted pairs as flat arrays: what every kernel reads.
+"""The flat arrays that kernels read: lists, histograms of click patterns, weighted pairs.
 
-A query owns rows (its distinct documents). It has one or more groups; a group is a list of
-documents, each a row of the query, and unordered pairs of places in that list. So a document
-shown in ten rankings is one row to the learner, and its gradient is the sum over the ten.
-Everything within a query is relative, so two tables concatenate by adding offsets.
+Lists of different lengths are stored one after the other, with offsets that say where each begins.
+Numba takes a NamedTuple of arrays as one argument.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 import numpy as np
 
 
-@dataclass(frozen=True)
-class PairLists:
-    """Offsets are int64 and start at 0; the rest is as long as the last of its offsets.
+def offsets_of(lengths: np.ndarray) -> np.ndarray:
+    """Return where lists of these lengths (integers or booleans) begin, and the end: int64."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+class Ragged(NamedTuple):
+    """Lists one after the other. offsets: int64, lists + 1, starting at 0."""
+
+    offsets: np.ndarray
+
+    @classmethod
+    def from_lengths(cls, lengths: np.ndarray) -> Ragged:
+        """Return lists of these lengths."""
+        return cls(offsets_of(lengths))
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of elements of each list, int64."""
+        return np.diff(self.offsets)
+
+    def owner(self) -> np.ndarray:
+        """Return the number of the list of each element, int64."""
+        return np.repeat(np.arange(self.offsets.size - 1), self.lengths)
+
+    def within(self) -> np.ndarray:
+        """Return the place of each element in its list, int64, from 0."""
+        starts = np.repeat(self.offsets[:-1], self.lengths)
+        place: np.ndarray = np.arange(starts.size) - starts
+        return place
+
+    def select(self, keep: np.ndarray) -> Ragged:
+        """Return the lists without the elements where `keep` (bool per element) is false."""
+        return Ragged(offsets_of(keep)[self.offsets])
+
+
+class Patterns(NamedTuple):
+    """Histograms of click patterns, group after group.
+
+    A pattern is one or more words: bit b of word w is the click at index 64 w + b. All patterns of
+    a group have the same number of words.
+
+    word_offsets   int64, groups + 1   words of each group
+    words          int64               patterns of each group, ascending
+    count_offsets  int64, groups + 1   patterns of each group
+    counts         int64               sessions with this pattern
+    """
+
+    word_offsets: np.ndarray
+    words: np.ndarray
+    count_offsets: np.ndarray
+    counts: np.ndarray
+
+
+class Histograms(NamedTuple):
+    """Displayed rankings with their click patterns. group_docs: int64, offsets of documents."""
+
+    group_docs: np.ndarray
+    patterns: Patterns
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of documents in each group, int64."""
+        return np.diff(self.group_docs)
+
+
+class WeightTables(NamedTuple):
+    """Weights of pairs by type and position, for every segment (docs/methods.md section 2).
+
+    of_group   int64, groups           segment of each group, an index into the tables below
+    weights    segments x 4 x K x K    weight of each pair type, clipped
+    unclipped  segments x 4 x K x K    the same before clipping
+    psi        segments x K x K        joint examination, theta on the diagonal
+    variance   float                   prior variance of co-clicks; inf: no smoothing
+    session    float64, K + 1          weight of a session by its number of clicks
+    all_pairs  bool                    whether pairs without a click have weight, too
+    """
+
+    of_group: np.ndarray
+    weights: np.ndarray
+    unclipped: np.ndarray
+    psi: np.ndarray
+    variance: float
+    session: np.ndarray
+    all_pairs: bool
+
+
+class WeightedPairs(NamedTuple):
+    """Pairs of documents of every group.
+
+    offsets       int64, groups + 1   pairs of each group, sorted by (i, j)
+    i, j          int32               the two documents, counted from their group's first; i < j
+    u_ij, u_ji    float32             weight of "i should be above j", and of the reverse
+    """
+
+    offsets: np.ndarray
+    i: np.ndarray
+    j: np.ndarray
+    u_ij: np.ndarray
+    u_ji: np.ndarray
+
+    @classmethod
+    def zeros(cls, offsets: np.ndarray) -> WeightedPairs:
+        """Return arrays of the right types for a kernel to fill."""
+        size = int(offsets[-1])
+        ints, floats = np.zeros((2, size), np.int32), np.zeros((2, size), np.float32)
+        return cls(offsets.astype(np.int64), *ints, *floats)
+
+
+class PairLists(NamedTuple):
+    """Queries, their rankings and their weighted pairs.
+
+    A query has rows, its distinct documents, and one or more groups. A group is a list of
+    documents, each a row of the query, and unordered pairs of places in that list. A document
+    shown in ten rankings is one row to the learner, and its gradient is the sum over the ten.
+    Indices are relative to the query or the group, so tables concatenate by adding offsets.
+    Offsets are int64 and start at 0; other arrays are as long as the last of their offsets.
 
     query_rows    Q + 1   rows of each query
     query_groups  Q + 1   groups of each query
     group_docs    G + 1   documents of each group
     group_pairs   G + 1   pairs of each group, sorted by (i, j)
     doc_row       int32   row of a document, counted from its query's first
-    position      int32   where it was shown, from 1; 0 where it was shown at several
+    position      int32   where it was shown, from 1; 0 if it was shown at several positions
     i, j          int32   the two documents of a pair, counted from their group's first; i < j
     u_ij, u_ji    float32 weight of "i should be above j", and of the reverse
     """
@@ -41,39 +152,32 @@ class PairLists:
 
     @property
     def queries(self) -> int:
-        """How many queries."""
+        """Number of queries."""
         return self.query_rows.size - 1
 
     @property
     def rows(self) -> int:
-        """How many distinct (query, document)."""
+        """Number of distinct (query, document)."""
         return int(self.query_rows[-1])
 
     @property
     def pairs(self) -> int:
-        """How many pairs, over all groups."""
+        """Number of pairs over all groups."""
         return self.i.size
 
-    def with_weights(self, u_ij: np.ndarray, u_ji: np.ndarray) -> PairLists:
-        """The same pairs under other weights."""
-        return replace(self, u_ij=u_ij, u_ji=u_ji)
 
-
-OFFSETS = ("query_rows", "query_groups", "group_docs", "group_pairs")
+_OFFSETS = 4  # the first fields of PairLists
 
 
 def concat_pairs(parts: Sequence[PairLists]) -> PairLists:
-    """One table after the other."""
-    columns = {}
-    for field in fields(PairLists):
-        arrays = [getattr(part, field.name) for part in parts]
-        join = _concat_offsets if field.name in OFFSETS else np.concatenate
-        columns[field.name] = join(arrays)
-    return PairLists(**columns)
+    """Return the queries of all parts, in order."""
+    columns = list(zip(*parts, strict=True))
+    offsets = [_concat_offsets(arrays) for arrays in columns[:_OFFSETS]]
+    return PairLists(*offsets, *(np.concatenate(arrays) for arrays in columns[_OFFSETS:]))
 
 
 def take_queries(pairs: PairLists, chosen: np.ndarray) -> PairLists:
-    """The chosen queries (bool per query) with their rows, groups and pairs."""
+    """Return the chosen queries (bool per query) with their rows, groups and pairs."""
     if chosen.all():
         return pairs
     in_group = np.repeat(chosen, np.diff(pairs.query_groups))
@@ -93,52 +197,7 @@ def take_queries(pairs: PairLists, chosen: np.ndarray) -> PairLists:
     )
 
 
-def offsets_of(counts: np.ndarray) -> np.ndarray:
-    """Where each of some lists of these lengths begins, and the end: int64, from 0."""
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
-def lists_of(sizes: np.ndarray, pairs: np.ndarray) -> PairLists:
-    """Skeleton of one group per query with the given numbers of documents and pairs; the pairs
-    themselves are empty, positions are places in the list."""
-    offsets = offsets_of(sizes)
-    place = np.arange(offsets[-1], dtype=np.int64) - np.repeat(offsets[:-1], sizes)
-    pair_offsets = offsets_of(pairs)
-    count = int(pair_offsets[-1])
-    return PairLists(
-        query_rows=offsets,
-        query_groups=np.arange(sizes.size + 1, dtype=np.int64),
-        group_docs=offsets,
-        group_pairs=pair_offsets,
-        doc_row=place.astype(np.int32),
-        position=(place + 1).astype(np.int32),
-        i=np.zeros(count, np.int32),
-        j=np.zeros(count, np.int32),
-        u_ij=np.zeros(count, np.float32),
-        u_ji=np.zeros(count, np.float32),
-    )
-
-
 def _concat_offsets(arrays: Sequence[np.ndarray]) -> np.ndarray:
     ends = np.cumsum([0] + [int(a[-1]) for a in arrays])
     moved = [a[1:] + end for a, end in zip(arrays, ends[:-1], strict=True)]
     return np.concatenate([np.zeros(1, np.int64), *moved]).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class Histograms:
-    """Groups as flat arrays. Offsets are int64, groups + 1.
-
-    group_docs offsets documents, word_offsets the pattern words, count_offsets the counts.
-    """
-
-    group_docs: np.ndarray
-    word_offsets: np.ndarray
-    words: np.ndarray
-    count_offsets: np.ndarray
-    counts: np.ndarray
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Documents in each group."""
-        return np.diff(self.group_docs)

@@ -1,12 +1,12 @@
-"""Ranking by score: descending, equal scores in the order they came (as LightGBM does)."""
+"""Ranking by score: descending, equal scores in their given order (as LightGBM does)."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-RUN = 24  # insertion sort wins below this length
-COUNT = 64  # up to here, ranks are counted without a sort
+RUN = 24  # insertion sort is faster below this length
+COUNT = 64  # counting ranks is faster than a sort up to this length
 
 
 @njit(cache=True, nogil=True)
@@ -59,8 +59,7 @@ def _merge(
 def count_ranks(scores: np.ndarray, n: int, rank: np.ndarray) -> None:
     """Fill rank[:n] (int32, from 0) with how many of scores[:n] come before each.
 
-    n^2 comparisons without a branch: several at once in a vector register, so faster than a sort
-    for short lists.
+    n^2 comparisons without a branch run several at a time in a vector register.
     """
     for a in range(n):
         score = scores[a]
@@ -76,7 +75,7 @@ def count_ranks(scores: np.ndarray, n: int, rank: np.ndarray) -> None:
 def ranks_of(
     scores: np.ndarray, n: int, order: np.ndarray, spare: np.ndarray, rank: np.ndarray
 ) -> None:
-    """Fill rank[:n] (int32, from 0); order and spare (int32) are for work."""
+    """Fill rank[:n] (int32, from 0) for scores[:n] (float64); order and spare are work space."""
     if n <= COUNT:
         count_ranks(scores, n, rank)
         return

@@ -1,7 +1,7 @@
-"""NDCG@k, MAP, ARP and ERR of lists ranked by score (METHODS section 7).
+"""NDCG@k, MAP, ARP and ERR of lists ranked by score (docs/methods.md section 7).
 
-A query without a positive label says nothing: its value is NaN, for the caller to skip and count.
-Gains are 2^y - 1; equal scores keep the order they came in.
+A query without a positive label has no value: the result is NaN, for the caller to skip and count.
+Gains are 2^y - 1; equal scores keep their given order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ulr.kernels.order import rank_descending
 
 @njit(cache=True, nogil=True, inline="always")
 def _gain(label: float) -> float:
-    return 2.0**label - 1.0
+    gain: float = 2.0**label - 1.0
+    return gain
 
 
 @njit(cache=True, nogil=True)
@@ -28,34 +29,34 @@ def _dcg(labels: np.ndarray, order: np.ndarray, n: int, k: int) -> float:
 
 @njit(cache=True, nogil=True)
 def _average_precision(labels: np.ndarray, order: np.ndarray, n: int) -> float:
-    """Mean over relevant documents (label > 0) of the precision at their rank."""
-    found, total = 0, 0.0
+    """Return the mean over relevant documents (label > 0) of the precision at their rank."""
+    hits, total = 0, 0.0
     for r in range(n):
         if labels[order[r]] > 0:
-            found += 1
-            total += found / (r + 1.0)
-    return total / found
+            hits += 1
+            total += hits / (r + 1.0)
+    return total / hits
 
 
 @njit(cache=True, nogil=True)
 def _relevant_position(labels: np.ndarray, order: np.ndarray, n: int) -> float:
-    """Mean rank, from 1, of the relevant documents: lower is better."""
-    found, total = 0, 0.0
+    """Return the mean rank, from 1, of the relevant documents; lower is better."""
+    hits, total = 0, 0.0
     for r in range(n):
         if labels[order[r]] > 0:
-            found += 1
+            hits += 1
             total += r + 1.0
-    return total / found
+    return total / hits
 
 
 @njit(cache=True, nogil=True)
 def _reciprocal_rank(labels: np.ndarray, order: np.ndarray, n: int, top: float) -> float:
-    """Expected 1 / rank where the user stops, who stops at y with (2^y - 1) / 2^top."""
-    going, total = 1.0, 0.0
+    """Return E[1 / rank] of the stop of a user who stops at label y with (2^y - 1) / 2^top."""
+    reached, total = 1.0, 0.0
     for r in range(n):
         stop = _gain(labels[order[r]]) / 2.0**top
-        total += going * stop / (r + 1.0)
-        going *= 1.0 - stop
+        total += reached * stop / (r + 1.0)
+        reached *= 1.0 - stop
     return total
 
 
@@ -83,7 +84,7 @@ def _all_queries(
 
 
 def metric_names(cuts: tuple[int, ...] = (1, 3, 5, 10)) -> list[str]:
-    """Columns of `ranking_metrics`, in the words of the tracking server."""
+    """Return the columns of `ranking_metrics` under their names in the tracking server."""
     return [*(f"ndcg_at_{k}" for k in cuts), "map", "arp", "err"]
 
 
@@ -95,13 +96,13 @@ def ranking_metrics(
     cuts: tuple[int, ...] = (1, 3, 5, 10),
     max_label: int = 4,
 ) -> np.ndarray:
-    """One row per query, one column per name of `metric_names`; NaN rows have no positive label.
+    """Return one row per query and one column per name of `metric_names`, float64.
 
     scores: float64; labels: any number; offsets: int64, queries + 1.
     """
     if scores.size != labels.size or scores.size != offsets[-1]:
         raise UserError(
-            f"{scores.size} scores, {labels.size} labels, {offsets[-1]} rows; they must be equal"
+            f"{scores.size} scores, {labels.size} labels, {offsets[-1]} rows: they must be equal"
         )
     out = np.empty((offsets.size - 1, len(cuts) + 3))
     if out.size:

@@ -1,4 +1,4 @@
-"""How many threads the parallel kernels of this process use."""
+"""The number of threads of the parallel kernels."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import threading
 
 import numba
 
-KERNELS = threading.Lock()  # not every threading layer of numba bears two callers at once
+KERNELS = threading.Lock()  # not every threading layer of numba allows two callers at once
 
 
 def use_threads(count: int) -> None:
-    """At most `count`, and at most what the process may have; 0: all of these."""
-    most = numba.config.NUMBA_NUM_THREADS
+    """Let kernels of this process use `count` threads, or all of the process's if 0 or too many."""
+    most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined] # set on import
     numba.set_num_threads(min(count, most) if count > 0 else most)

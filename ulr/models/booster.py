@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ulr.engine.columns import lists
 from ulr.errors import UserError
-from ulr.features.files import FeatureFiles, other_names
+from ulr.features.files import FeatureFiles, name_difference
 
 
 def load_booster(model_text: str) -> lgb.Booster:
@@ -46,7 +46,7 @@ def other_features(first: str, second: str) -> str:
     one, two = load_booster(first), load_booster(second)
     if one.num_feature() != two.num_feature():
         return f"it has {two.num_feature()} features, the other {one.num_feature()}"
-    return other_names(model_names(one), model_names(two))
+    return name_difference(model_names(one), model_names(two))
 
 
 def check_width(given: int, wanted: int, name: str) -> None:
@@ -90,7 +90,7 @@ def check_order(features: FeatureFiles, models: Mapping[str, str]) -> None:
     """
     names = features.names()
     for name, text in models.items():
-        if difference := other_names(model_names(load_booster(text)), names):
+        if difference := name_difference(model_names(load_booster(text)), names):
             raise UserError(
                 f"{features.paths[0]}: {difference} in model {name}; give the features in the "
                 "order it was trained on, or train on these"

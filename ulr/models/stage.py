@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ulr.features.copartition import JoinInputs, gather, receive
+from ulr.features.copartition import JoinInputs, copartition, read_partition
 from ulr.features.files import find_features
-from ulr.features.join import feature_matrix
+from ulr.features.matrix import feature_matrix
 from ulr.models.booster import check_order, load_scorer
 from ulr.warehouse.schema import scores_schema
 from ulr.warehouse.stage import fingerprint, publish_if_changed
@@ -41,7 +41,7 @@ def build_scores(
 
     def write(scores: WriteTransaction) -> None:
         part = partial(_write_part, url=scores.url, model=model, name=name)
-        rows = gather(start_spark(), sources, partitions).mapInArrow(part, COUNTED).collect()
+        rows = copartition(start_spark(), sources, partitions).mapInArrow(part, COUNTED).collect()
         scores.publish({"rows": sum(r.rows for r in rows), "queries": sum(r.queries for r in rows)})
 
     outcome, _ = publish_if_changed(
@@ -78,7 +78,7 @@ def score_table(features: pa.Table, scorer: Callable[[np.ndarray], np.ndarray]) 
 
 
 def _write_part(batches: Batches, *, url: str, model: str, name: str) -> Batches:
-    number, _, features = receive(batches)
+    number, _, features = read_partition(batches)
     if number is None:
         return
     table = score_table(features, load_scorer(model, name))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ulr.kernels.layout import Histograms
-from ulr.kernels.pair_weights import PAIRS, REACH, SPREAD, clicked_places, co_click_spread
+from ulr.kernels.pair_weights import PAIRS, REACH, SPREAD, clicked_documents, co_click_spread
 
 
 def co_click_sums(groups: Histograms, table_of: np.ndarray, psi: np.ndarray) -> np.ndarray:
@@ -16,14 +16,7 @@ def co_click_sums(groups: Histograms, table_of: np.ndarray, psi: np.ndarray) -> 
 
     psi: (segments, K, K). table_of: int64 per group, the segment whose psi it uses.
     """
-    sums = np.zeros(3)
-    clicked = np.zeros(int(groups.group_docs[-1]), np.bool_)
-    clicked_places(groups.group_docs, groups.word_offsets, groups.words, clicked)
-    co_click_spread(
-        groups.group_docs, groups.word_offsets, groups.words, groups.count_offsets,
-        groups.counts, table_of, psi, clicked, sums,
-    )  # fmt: skip
-    return sums
+    return co_click_spread(groups, table_of, psi, clicked_documents(groups))
 
 
 def prior_variance(sums: np.ndarray) -> float:

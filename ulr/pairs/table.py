@@ -14,17 +14,16 @@ from ulr.features.join import (
     Rows,
     ShownGroups,
     feature_rows,
-    feature_width,
     shown_groups,
-    take_features,
 )
+from ulr.features.matrix import feature_width, take_features
 from ulr.groups.histograms import cut_lists
-from ulr.kernels.layout import PairLists, take_queries
+from ulr.kernels.layout import PairLists, WeightedPairs, take_queries
 from ulr.pairs.config import PairConfig
 from ulr.pairs.groupings import GROUPINGS, drop_documents
 from ulr.pairs.health import WeightHealth
 from ulr.pairs.prior import co_click_sums, prior_variance
-from ulr.pairs.weighting import WeightedPairs, weigh_histograms, weigh_labels
+from ulr.pairs.weighting import weigh_histograms, weigh_labels
 from ulr.pairs.weights import LABELS, NEEDS_ALL_PAIRS
 from ulr.warehouse.schema import pairs_schema
 
@@ -158,7 +157,7 @@ def _count(joined: _Joined, weighted: WeightedPairs, arrays: PairLists) -> Count
     return Counter(
         groups=weighted_groups.size,
         groups_without_pairs=int((~weighted_groups).sum()),
-        sessions=int(joined.shown.histograms.counts.sum()),
+        sessions=int(joined.shown.histograms.patterns.counts.sum()),
         documents=joined.present.size,
         documents_without_features=int((~joined.present).sum()),
         duplicate_features=joined.rows.duplicates,

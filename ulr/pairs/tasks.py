@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ulr.features.copartition import JoinInputs, gather, receive
+from ulr.features.copartition import JoinInputs, copartition, read_partition
 from ulr.features.join import shown_groups
 from ulr.groups.histograms import cut_lists
 from ulr.pairs.config import PairConfig
@@ -42,7 +42,7 @@ def estimate_variance(
     psi: (segments, K, K); segments: index of each segment. Equal rankings of several days count as
     one.
     """
-    groups = gather(spark, replace(sources, features_files=()), partitions)
+    groups = copartition(spark, replace(sources, features_files=()), partitions)
     add_up = partial(_sum_partition, psi=psi, segments=segments)
     rows = groups.mapInArrow(add_up, "part long, sums array<double>").collect()
     return prior_variance(sum((np.array(row.sums) for row in sorted(rows)), np.zeros(3)))
@@ -58,13 +58,13 @@ def write_pairs(
 ) -> PairReport:
     """Write one file of pairs per partition under `pairs_url`; return their summed report."""
     write = partial(_write_partition, pairs_url=pairs_url, config=config)
-    rows = gather(spark, sources, partitions).mapInArrow(write, "report string").collect()
+    rows = copartition(spark, sources, partitions).mapInArrow(write, "report string").collect()
     reports = [_read_report(row.report) for row in rows]
     return reduce(add, reports, PairReport(Counter(), WeightHealth.empty()))
 
 
 def _sum_partition(batches: Batches, *, psi: np.ndarray, segments: Mapping[str, int]) -> Batches:
-    number, groups, _ = receive(batches)
+    number, groups, _ = read_partition(batches)
     if number is not None:
         shown = shown_groups(cut_lists(groups, psi.shape[-1]))
         sums = co_click_sums(shown.histograms, shown.tables_of(segments), psi)
@@ -73,7 +73,7 @@ def _sum_partition(batches: Batches, *, psi: np.ndarray, segments: Mapping[str, 
 
 def _write_partition(batches: Batches, *, pairs_url: str, config: PairConfig) -> Batches:
     """Build and write one partition. Equal input gives equal bytes, so a retry overwrites."""
-    number, groups, features = receive(batches)
+    number, groups, features = read_partition(batches)
     if number is None:
         return
     table, report = build_pair_table(groups, features, config)

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ulr.errors import UserError
-from ulr.kernels.layout import Histograms
-from ulr.kernels.pair_weights import clicked_places, label_pairs, weigh_groups
+from ulr.kernels.layout import Histograms, Ragged, WeightedPairs, WeightTables, offsets_of
+from ulr.kernels.pair_weights import clicked_documents, label_pairs, weigh_groups
 from ulr.pairs.health import WeightHealth
 
 SESSION_WEIGHTS = ("none", "idcg")
-
-
-@dataclass(frozen=True)
-class WeightedPairs:
-    """Pairs of every group in turn: offsets (int64, groups + 1), i < j, and both weights."""
-
-    offsets: np.ndarray
-    i: np.ndarray
-    j: np.ndarray
-    u_ij: np.ndarray
-    u_ji: np.ndarray
 
 
 def session_weight(kind: str, longest: int) -> np.ndarray:
@@ -62,18 +49,15 @@ def weigh_histograms(
             f"a list has {longest} documents, but propensities are known for {known} positions; "
             f"estimate deeper positions, or set groups.max_position={known}"
         )
-    clicked = np.zeros(int(groups.group_docs[-1]), np.bool_)
-    clicked_places(groups.group_docs, groups.word_offsets, groups.words, clicked)
-    hits = np.concatenate([[0], np.cumsum(clicked)])[groups.group_docs]
-    m = sizes if all_pairs else np.diff(hits)
-    pairs = _empty_pairs(np.concatenate([[0], np.cumsum(m * (sizes - m) + m * (m - 1) // 2)]))
+    clicked = clicked_documents(groups)
+    m = sizes if all_pairs else Ragged(groups.group_docs).select(clicked).lengths
+    pairs = WeightedPairs.zeros(offsets_of(m * (sizes - m) + m * (m - 1) // 2))
     health = np.zeros((4, known))
-    weigh_groups(
-        groups.group_docs, groups.word_offsets, groups.words, groups.count_offsets,
-        groups.counts, np.asarray(table_of, np.int64), tables, raw, psi, variance,
-        session_weight(session, longest), all_pairs, clicked, pairs.offsets, pairs.i, pairs.j,
-        pairs.u_ij, pairs.u_ji, health,
+    weight_tables = WeightTables(
+        np.asarray(table_of, np.int64), tables, raw, psi, variance,
+        session_weight(session, longest), all_pairs,
     )  # fmt: skip
+    weigh_groups(groups, weight_tables, clicked, pairs, health)
     return pairs, WeightHealth(*health)
 
 
@@ -82,17 +66,9 @@ def weigh_labels(groups: Histograms, labels: np.ndarray) -> WeightedPairs:
 
     The weight is the difference of the gains 2^y - 1, divided by the gain of label 4.
     """
-    offsets = np.zeros(groups.group_docs.size, np.int64)
-    none = _empty_pairs(np.zeros(1, np.int64))
+    empty = WeightedPairs.zeros(np.zeros(groups.group_docs.size, np.int64))
     gains = (2.0 ** np.arange(int(labels.max(initial=0)) + 1) - 1) / (2.0**4 - 1)
-    label_pairs(groups.group_docs, labels, gains, offsets, none.i, none.j, none.u_ij, none.u_ji)
-    pairs = _empty_pairs(offsets)
-    label_pairs(groups.group_docs, labels, gains, offsets, pairs.i, pairs.j, pairs.u_ij, pairs.u_ji)
+    label_pairs(groups.group_docs, labels, gains, empty)
+    pairs = WeightedPairs.zeros(empty.offsets)
+    label_pairs(groups.group_docs, labels, gains, pairs)
     return pairs
-
-
-def _empty_pairs(offsets: np.ndarray) -> WeightedPairs:
-    size = int(offsets[-1])
-    ints = np.zeros(size, np.int32), np.zeros(size, np.int32)
-    floats = np.zeros(size, np.float32), np.zeros(size, np.float32)
-    return WeightedPairs(offsets.astype(np.int64), *ints, *floats)

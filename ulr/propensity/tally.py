@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ulr.engine.columns import patterns_of
 from ulr.experiments.buckets import MAX_SIDE, parse_bucket
+from ulr.kernels.layout import Ragged
 from ulr.kernels.patterns import count_patterns, count_positions
 from ulr.propensity.swap_counts import ALL_CLICKED
 from ulr.warehouse.schema import exposures_schema, swap_counts_schema
@@ -60,17 +62,7 @@ class ArmTally:
     def add(self, batch: pa.RecordBatch) -> None:
         """Count a batch with the columns ARM_COLUMNS."""
         key = self._key_of_rows(batch)
-        patterns, counts = batch["patterns"], batch["counts"]
-        count_patterns(
-            key,
-            patterns.offsets.to_numpy(),
-            patterns.values.to_numpy(),
-            counts.offsets.to_numpy(),
-            counts.values.to_numpy(),
-            self.slots,
-            self.sessions,
-            self.co_clicks,
-        )
+        count_patterns(key, patterns_of(batch), self.slots, self.sessions, self.co_clicks)
 
     def _key_of_rows(self, batch: pa.RecordBatch) -> np.ndarray:
         """Return the arm of every row, -1 where it is unknown, without sorting the rows."""
@@ -136,18 +128,12 @@ def _codes(column: pa.Array) -> tuple[np.ndarray, list[str | None]]:
 
 def exposure_batch(batch: pa.RecordBatch, max_position: int) -> pa.RecordBatch:
     """Return one row per shown document of each group: its position, clicks and impressions."""
-    lists, patterns, counts = (batch[name] for name in ("doc_ids", "patterns", "counts"))
+    lists = batch["doc_ids"]
     starts = lists.offsets.to_numpy().astype(np.int64)
     lengths = np.minimum(np.diff(starts), max_position)
-    sessions, clicks = count_positions(
-        lengths,
-        patterns.offsets.to_numpy(),
-        patterns.values.to_numpy(),
-        counts.offsets.to_numpy(),
-        counts.values.to_numpy(),
-    )
-    group = np.repeat(np.arange(lengths.size), lengths)
-    index = np.arange(group.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    sessions, clicks = count_positions(lengths, patterns_of(batch))
+    shown = Ragged.from_lengths(lengths)
+    group, index = shown.owner(), shown.within()
     row = pa.array(group)
     values = {
         "segment": batch["segment"].cast(pa.string()).take(row),

@@ -10,6 +10,8 @@ import hashlib
 
 import numpy as np
 
+from ulr.kernels.hashing import GOLDEN, splitmix64
+
 
 def stream(seed: int, name: str, *numbers: int) -> np.random.Generator:
     """An independent generator for one named piece of work."""
@@ -23,12 +25,8 @@ def scrambled_ids(first: int, count: int, seed: int) -> np.ndarray:
 
     Splitmix64's finaliser is a bijection of 64-bit words, so no two pages of a log collide.
     """
-    with np.errstate(over="ignore"):
-        salt = np.uint64(seed % 2**64) * np.uint64(0x9E3779B97F4A7C15)
-        x = np.arange(first, first + count, dtype=np.uint64) + salt
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        x ^= x >> np.uint64(31)
+    salt = np.uint64(seed * int(GOLDEN) % 2**64)
+    x = splitmix64(np.arange(first, first + count, dtype=np.uint64) + salt)
     digits = x.astype(">u8").view(np.uint8).reshape(count, 8)
     nibbles = np.empty((count, 16), np.uint8)
     nibbles[:, 0::2], nibbles[:, 1::2] = digits >> 4, digits & 15

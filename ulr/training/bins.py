@@ -16,10 +16,10 @@ import numpy as np
 from lightgbm.basic import _LIB, _param_dict_to_str, _safe_call
 
 from ulr.errors import UserError
-from ulr.training.sampling import scramble
+from ulr.kernels.hashing import GOLDEN, splitmix64
+from ulr.kernels.layout import Ragged
 
 SAMPLE_ROWS = 200_000  # LightGBM's own default for finding bins
-_ROW = np.uint64(0x9E3779B97F4A7C15)
 
 
 def in_sample(keys: np.ndarray, sizes: np.ndarray, total: int) -> np.ndarray:
@@ -30,9 +30,8 @@ def in_sample(keys: np.ndarray, sizes: np.ndarray, total: int) -> np.ndarray:
     """
     if total <= SAMPLE_ROWS:
         return np.ones(int(sizes.sum()), bool)
-    first = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    place = (np.arange(first.size) - first).astype(np.uint64)
-    drawn = scramble(np.repeat(keys, sizes) + place * _ROW)
+    place = Ragged.from_lengths(sizes).within().astype(np.uint64)
+    drawn = splitmix64(np.repeat(keys, sizes) + place * GOLDEN)
     return drawn < np.uint64(int(SAMPLE_ROWS / total * 2**64))
 
 

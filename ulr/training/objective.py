@@ -55,7 +55,7 @@ def make_nonnegative(pairs: PairLists) -> PairLists:
     short = -np.minimum(np.minimum(pairs.u_ij, pairs.u_ji), 0)
     if not short.any():
         return pairs
-    return pairs.with_weights(pairs.u_ij + short, pairs.u_ji + short)
+    return pairs._replace(u_ij=pairs.u_ij + short, u_ji=pairs.u_ji + short)
 
 
 class PairObjective:
@@ -79,8 +79,8 @@ class PairObjective:
         self._total_weight = int(reduce(np.array([own], np.int64))[0])
         self._weighted = pairs
         if biases is not None:
-            self._weighted = pairs.with_weights(
-                np.empty_like(pairs.u_ij), np.empty_like(pairs.u_ji)
+            self._weighted = pairs._replace(
+                u_ij=np.empty_like(pairs.u_ij), u_ji=np.empty_like(pairs.u_ji)
             )
 
     def fill(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

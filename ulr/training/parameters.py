@@ -14,8 +14,9 @@ import numpy as np
 from lightgbm.basic import _ConfigAliases
 
 from ulr.errors import UserError
+from ulr.kernels.hashing import splitmix64
 from ulr.training.objective import LambdaOptions
-from ulr.training.sampling import mix, scramble
+from ulr.training.sampling import mix
 
 OURS = ("sigmoid", "lambdarank_truncation_level", "lambdarank_norm")
 NOT_OURS = ("objective", "metric", "num_iterations", "early_stopping_round")
@@ -46,7 +47,7 @@ class Bag:
         if self.every <= 0 or self.fraction >= 1.0:
             return None
         draw = mix(self.seed, round_number // self.every)
-        return scramble(keys ^ np.uint64(draw)) < np.uint64(int(self.fraction * 2**64))
+        return splitmix64(keys ^ np.uint64(draw)) < np.uint64(int(self.fraction * 2**64))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ go, so no second copy of the matrix exists at any time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import lightgbm as lgb
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ulr.engine.columns import hashes
 from ulr.errors import UserError
-from ulr.kernels.layout import concat_pairs
+from ulr.kernels.layout import PairLists, concat_pairs
 from ulr.training.bins import BinnedRows
 from ulr.training.data import RankingData
 
@@ -97,6 +97,6 @@ def build_shard(
 
 def _without_features(piece: RankingData) -> RankingData:
     """Copies of everything but the features: slices would keep the whole table alive."""
-    pairs = replace(piece.pairs, **{k: np.array(v) for k, v in vars(piece.pairs).items()})
+    pairs = PairLists(*(np.array(column) for column in piece.pairs))
     names = pa.concat_arrays([piece.query_ids, piece.query_ids.slice(0, 0)])
     return RankingData(names, np.zeros((0, 0), np.float32), np.array(piece.labels), pairs)

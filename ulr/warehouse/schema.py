@@ -1,7 +1,7 @@
-"""Every table's columns, once. Arrow types; `session.spark_schema` gives Spark's.
+"""The Arrow schemas of all tables; `engine.session.spark_schema` converts them to Spark's types.
 
-Each schema says what a row is, what is unique, and how it is partitioned and sorted.
-`SCHEMA_VERSION` is part of every fingerprint: raise it when the meaning of a column changes.
+The comment of a schema describes a row, its unique key, and how the table is partitioned and
+sorted. `SCHEMA_VERSION` is part of every fingerprint: raise it when a column changes its meaning.
 """
 
 from __future__ import annotations
@@ -44,12 +44,13 @@ impression_schema = pa.schema(
 OPTIONAL_COLUMNS = ("segment", "bucket", "swapped")
 
 
-# A row on its way through validation: where it came from, and what the reader already found.
-# `problem` is a reason, or null; `raw` is the source text where the row could not be typed;
-# `repeats` counts the copies of impression rows that were dropped on the way. Inside a task the
-# source is a dictionary, since a file has one name and many rows.
+# An input row before validation.
+#   source   the file; within a task a dictionary, since a file has one name and many rows
+#   problem  a reason that the reader recorded, or null
+#   raw      the source text of a row that could not be read
+#   repeats  copies of impression rows that were dropped
 def reading(schema: pa.Schema, *, inside: bool = False) -> pa.Schema:
-    """The columns of an input, and those of its way through validation."""
+    """Return an input schema with the columns that reading adds; inside: as used within a task."""
     source = pa.dictionary(pa.int32(), pa.string()) if inside else pa.string()
     return pa.schema(
         [
@@ -77,8 +78,8 @@ quarantine_schema = pa.schema(
 )
 
 # One row per (query, segment, bucket, arm, shown ranking) of a date, with the histogram of its
-# click patterns. Unique: (query_id, segment, bucket, swapped, ranking). By `dt`; a query lives in
-# one file; sorted by that key, nulls last.
+# click patterns. Unique: (query_id, segment, bucket, swapped, ranking). By `dt`; all rows of a
+# query are in one file; sorted by that key, nulls last.
 #   ranking   Spark's xxhash64(transform(doc_ids, d -> xxhash64(d)))
 #   patterns  ceil(n / 64) words per distinct pattern, ascending; bit b of word w is the click at
 #             position 64 w + b + 1
@@ -96,8 +97,8 @@ groups_schema = pa.schema(
     ]
 )
 
-# Input, and what `simulate` writes. Unique: (query_id, doc_id). Every row has as many features.
-# `label` is golden relevance, for evaluation only.
+# Input; `simulate` writes it too. Unique: (query_id, doc_id). All rows have the same number of
+# features. `label` is golden relevance, for evaluation only.
 features_schema = pa.schema(
     [
         pa.field("query_id", pa.string(), nullable=False),
@@ -107,16 +108,16 @@ features_schema = pa.schema(
     ]
 )
 
-# One row per query that has a pair, with everything that training needs of it. Unique: query_id.
-# One folder per method; a query lives in one file; sorted by query_id.
+# One row per query that has a pair, with all data for training. Unique: query_id. One folder per
+# method; sorted by query_id.
 #   doc_ids      its distinct documents: the learner's rows
-#   labels       golden relevance of each, null where unknown: evaluation only
-#   features     of each in turn, all of one length
+#   labels       golden relevance of each document, null if unknown; for evaluation only
+#   features     of each document in turn, all of one length
 #   group_sizes  documents in each of its lists (one per displayed ranking, or one for the query)
-#   doc_rows     for every document of every list, its index in doc_ids
-#   positions    the same, where it was shown, from 1; 0 where it was shown at several
+#   doc_rows     index in doc_ids of every document of every list
+#   positions    where it was shown, from 1; 0 if it was shown at several positions
 #   pair_counts  pairs in each list
-#   pair_i, _j   the two documents of every pair, as places in its list from 0; i < j
+#   pair_i, _j   the two documents of every pair, as indices in its list from 0; i < j
 #   u_ij, u_ji   weight of "i should be above j", and of the reverse
 pairs_schema = pa.schema(
     [
@@ -138,10 +139,11 @@ pairs_schema = pa.schema(
 # One number about a published table or model. Unique: (subject, against, segment, position, name)
 # within a stage. One folder per stage and subject; sorted by that key, nulls first.
 #   subject   the method or the model; `logging` is the ranking that was shown
-#   against   null, or whom it is compared with: the value is then subject - against
-#   segment   null for all traffic;  position  null for the whole
-#   standard_error, lower, upper, queries   where it is an estimate: 95%, whole queries as clusters
-#   p_value   of a comparison: that the two are equal
+#   against   null, or the subject compared with: the value is then subject - against
+#   segment   null for all traffic
+#   position  null for all positions
+#   standard_error, lower, upper, queries   of an estimate: 95%, clustered by query
+#   p_value   of a comparison, under the hypothesis that the two are equal
 metrics_schema = pa.schema(
     [
         pa.field("stage", pa.string(), nullable=False),
@@ -159,8 +161,8 @@ metrics_schema = pa.schema(
     ]
 )
 
-# What a model makes of a features table. Unique: (query_id, doc_id). A query lives in one file;
-# sorted by query_id, rank. rank is from 1; score is the model's, only its order means something.
+# A features table scored by a model. Unique: (query_id, doc_id). All rows of a query are in one
+# file; sorted by query_id, rank. rank is from 1; only the order of the scores is meaningful.
 scores_schema = pa.schema(
     [
         pa.field("query_id", pa.string(), nullable=False),
@@ -170,7 +172,7 @@ scores_schema = pa.schema(
     ]
 )
 
-# What the simulator knows. One row per (segment, k, l), k <= l: psi(k, k) is theta(k).
+# The simulator's truth. One row per (segment, k, l), k <= l: psi(k, k) is theta(k).
 # alpha and beta are those of P(click at k) = alpha R + beta, repeated on the row (k, k).
 truth_examination_schema = pa.schema(
     [
@@ -183,7 +185,7 @@ truth_examination_schema = pa.schema(
     ]
 )
 
-# What the simulator knows. Unique: (query_id, doc_id); `relevance` is P(r = 1).
+# The simulator's truth. Unique: (query_id, doc_id); `relevance` is P(r = 1).
 truth_relevance_schema = pa.schema(
     [
         pa.field("query_id", pa.string(), nullable=False),
