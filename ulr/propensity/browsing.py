@@ -13,7 +13,6 @@ by BIC on this composite likelihood (docs/methods.md section 3.5).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import combinations
 
 import numpy as np
 from scipy.optimize import minimize
@@ -78,28 +77,26 @@ def compare_arms(counts: SwapCounts, *, pairs: bool, known: np.ndarray) -> Compa
 
     known: bool per position; comparisons with other positions are left out.
     """
-    positions = range(1, counts.positions + 1)
-    cells = list(combinations(positions, 2)) if pairs else [(p, p) for p in positions]
-    rows: list[tuple[int, ...]] = []
-    odds: list[float] = []
+    n = counts.positions
+    k, v = np.triu_indices(n, 1) if pairs else (np.arange(n), np.arange(n))
+    tables, log_odds = [np.zeros((6, 0), np.int64)], [np.zeros(0)]
     for arms in counts.buckets.values():
-        kept, swapped, moves = arms.kept, arms.swapped, arms.moves
-        if not kept.sessions or not swapped.sessions:
+        if not arms.kept.sessions or not arms.swapped.sessions:
             continue
-        for k, v in cells:
-            to = sorted((moves.get(k, k), moves.get(v, v)))
-            if to == [k, v]:
-                continue
-            cell = (k - 1, v - 1, to[0] - 1, to[1] - 1)
-            count = int(kept.co_clicks[cell[:2]]), int(swapped.co_clicks[cell[2:]])
-            if any(count) and known[list(cell)].all():
-                rows.append((*cell, *count))
-                odds.append(np.log(kept.sessions / swapped.sessions))
-    *cells_at, in_kept, in_swapped = np.array(rows, np.int64).reshape(-1, 6).T
+        now = np.arange(n)
+        for ranked, shown in arms.moves.items():
+            now[ranked - 1] = shown - 1
+        low, high = np.minimum(now[k], now[v]), np.maximum(now[k], now[v])
+        kept, swapped = arms.kept.co_clicks[k, v], arms.swapped.co_clicks[low, high]
+        used = ((low != k) | (high != v)) & (kept + swapped > 0)
+        used &= known[k] & known[v] & known[low] & known[high]
+        tables.append(np.stack([k, v, low, high, kept, swapped])[:, used])
+        log_odds.append(np.full(used.sum(), np.log(arms.kept.sessions / arms.swapped.sessions)))
+    cells = np.concatenate(tables, axis=1)
+    kept, swapped = cells[4:].astype(float)
     return Comparisons(
-        (cells_at[0], cells_at[1]), (cells_at[2], cells_at[3]),
-        in_kept.astype(float), in_swapped.astype(float), np.array(odds),
-    )  # fmt: skip
+        (cells[0], cells[1]), (cells[2], cells[3]), kept, swapped, np.concatenate(log_odds)
+    )
 
 
 def row_skipping_psi(gamma: float, continue_probability: np.ndarray, width: int) -> np.ndarray:

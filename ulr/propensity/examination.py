@@ -1,7 +1,7 @@
-"""Examination by position for the stages that use it: theta, psi, alpha and beta.
+"""Examination by position, for the stages that use it.
 
-They come from the warehouse, as `ulr propensities` published them, or from a Parquet file with
-columns segment, k, l, psi (theta where k = l) and optionally alpha, beta (on rows with k = l).
+It comes from the tables that `ulr propensities` published, or from a Parquet file with columns
+segment, k, l, psi (theta where k = l) and optionally alpha, beta (where k = l).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ BySegment = dict[str, Examination]
 def load_examination(source: str, warehouse: Warehouse) -> tuple[Examination, BySegment]:
     """Return the examination of all traffic and of each segment.
 
-    source: `warehouse`, or the URL of a Parquet file.
+    source: `warehouse` for the published tables, or the URL of a Parquet file.
     """
     return _load_published(warehouse) if source == WAREHOUSE else load_file(source)
 

@@ -16,6 +16,7 @@ from ulr.errors import UserError
 from ulr.experiments.buckets import parse_bucket
 from ulr.features.files import find_features
 from ulr.groups.window import groups_files, groups_fingerprints
+from ulr.propensity import tasks
 from ulr.propensity.affine import regressions
 from ulr.propensity.diagnostics import Finding, drift_findings
 from ulr.propensity.estimators import NEED_HARVEST, NEED_SWAPS, Evidence, theta_of_json
@@ -23,13 +24,6 @@ from ulr.propensity.exposures import Exposures
 from ulr.propensity.segments import SegmentResult, estimate_segment
 from ulr.propensity.swap_counts import counts_of
 from ulr.propensity.tables import curve_table, findings_table, joint_table
-from ulr.propensity.tasks import (
-    count_exposures,
-    count_swaps,
-    em_exposures,
-    harvest_table,
-    moment_table,
-)
 from ulr.warehouse.schema import harvest_schema, moments_schema
 from ulr.warehouse.stage import publish_if_changed
 from ulr.warehouse.storage import Storage
@@ -88,7 +82,7 @@ def estimate_propensities(
     files: paths of groups files on the filesystem of `url`.
     """
     theta = _given_theta(settings) if settings.estimator == "given" else []
-    swaps = count_swaps(spark, url, files, max_position=settings.max_position)
+    swaps = tasks.count_swaps(spark, url, files, max_position=settings.max_position)
     positions = len(theta) or _deepest_click(swaps)
     _check_buckets(swaps, positions, settings.estimator)
     counts = _count_documents(spark, url, files, settings, swaps)
@@ -148,14 +142,16 @@ def _count_documents(
     needs_trust = estimator == "affine" or (settings.test_trust and estimator in NEED_SWAPS)
     if not needs_trust and estimator not in (*NEED_HARVEST, "regression_em"):
         return _Counts(swaps)
-    shown = count_exposures(spark, url, files, max_position=settings.max_position)
+    shown = tasks.count_exposures(spark, url, files, max_position=settings.max_position)
     if needs_trust:
-        return _Counts(swaps, moments=moment_table(shown, blocks=blocks))
+        return _Counts(swaps, moments=tasks.moment_table(shown, blocks=blocks))
     if estimator in NEED_HARVEST:
         weight = settings.harvest.weight
-        return _Counts(swaps, harvest=harvest_table(shown, blocks=blocks, weight=weight))
+        return _Counts(swaps, harvest=tasks.harvest_table(shown, blocks=blocks, weight=weight))
     em = settings.regression_em
-    exposures = em_exposures(spark, shown, queries=em.queries, blocks=blocks, features=em.features)
+    exposures = tasks.em_exposures(
+        spark, shown, queries=em.queries, blocks=blocks, features=em.features
+    )
     return _Counts(swaps, exposures=exposures)
 
 

@@ -38,7 +38,21 @@ class ArmKey(NamedTuple):
         return parse_bucket(self.bucket).positions if self.bucket else ()
 
 
-def read_batches(url: str, files: Iterable[str], columns: list[str]) -> Iterator[pa.RecordBatch]:
+def count_arms(url: str, files: Iterable[str], max_position: int) -> Iterator[pa.RecordBatch]:
+    """Yield one batch of `swap_counts_schema`: the totals of some groups files."""
+    tally = ArmTally(max_position)
+    for batch in _read(url, files, ARM_COLUMNS):
+        tally.add(batch)
+    yield tally.rows()
+
+
+def count_exposures(url: str, files: Iterable[str], max_position: int) -> Iterator[pa.RecordBatch]:
+    """Yield batches of `exposures_schema`, one for each batch of some groups files."""
+    for batch in _read(url, files, EXPOSURE_COLUMNS):
+        yield exposure_batch(batch, max_position)
+
+
+def _read(url: str, files: Iterable[str], columns: list[str]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of files on the filesystem of `url`; segment and bucket are dictionaries."""
     fs, _ = open_filesystem(url)
     for path in files:

@@ -19,16 +19,11 @@ from pyspark.sql import functions as F
 
 from ulr.engine.session import spark_schema
 from ulr.errors import UserError
+from ulr.features.matrix import feature_matrix
 from ulr.groups.window import groups_files
+from ulr.propensity import tally
 from ulr.propensity.exposures import Exposures
 from ulr.propensity.swap_counts import counts_of
-from ulr.propensity.tally import (
-    ARM_COLUMNS,
-    EXPOSURE_COLUMNS,
-    ArmTally,
-    exposure_batch,
-    read_batches,
-)
 from ulr.warehouse.schema import (
     exposures_schema,
     harvest_schema,
@@ -36,6 +31,8 @@ from ulr.warehouse.schema import (
     swap_counts_schema,
 )
 from ulr.warehouse.tables import Warehouse
+
+Batches = Iterator[pa.RecordBatch]
 
 FEW_TASKS = 64
 DOCUMENT = ["query_id", "doc_id"]
@@ -45,11 +42,10 @@ def count_swaps(
     spark: SparkSession, url: str, files: Sequence[str], *, max_position: int
 ) -> pa.Table:
     """Return click and co-click totals per (segment, bucket, arm): `swap_counts_schema`."""
-    work = _files_per_task(spark, files)
-    count = partial(_count_arms, url=url, work=work, max_position=max_position)
-    sums = _one_row_per_task(spark, work).mapInArrow(count, spark_schema(swap_counts_schema))
+    count = partial(tally.count_arms, max_position=max_position)
+    sums = _map_files(spark, url, files, count, swap_counts_schema)
     keys = swap_counts_schema.names[:-1]
-    if len(work) > FEW_TASKS:  # too many partial sums for the driver
+    if _tasks(spark, files) > FEW_TASKS:  # too many partial sums for the driver
         sums = sums.groupBy(*keys).agg(F.sum("sessions").alias("sessions"))
     total = sums.toArrow().group_by(keys).aggregate([("sessions", "sum")])
     return total.rename_columns(swap_counts_schema.names).cast(swap_counts_schema)
@@ -62,10 +58,7 @@ def plain_rates(
     *,
     positions: int,
 ) -> tuple[np.ndarray, int]:
-    """Return co-click rates of unswapped pages (positions x positions) and the number of pages.
-
-    The diagonal holds click rates. The number of pages includes swapped ones.
-    """
+    """Return co-click rates of unswapped pages, click rates on the diagonal; and all pages."""
     files = groups_files(warehouse, dates)
     rows = count_swaps(start_spark(), warehouse.storage.url, files, max_position=positions)
     arm = counts_of(rows, positions).unswapped()
@@ -77,9 +70,8 @@ def count_exposures(
     spark: SparkSession, url: str, files: Sequence[str], *, max_position: int
 ) -> DataFrame:
     """Return clicks and impressions of each document by position, segment and bucket."""
-    work = _files_per_task(spark, files)
-    explode = partial(_explode, url=url, work=work, max_position=max_position)
-    rows = _one_row_per_task(spark, work).mapInArrow(explode, spark_schema(exposures_schema))
+    count = partial(tally.count_exposures, max_position=max_position)
+    rows = _map_files(spark, url, files, count, exposures_schema)
     return _sum_exposures(rows, "segment", "bucket", *DOCUMENT, "position")
 
 
@@ -179,20 +171,8 @@ def em_exposures(
         entries["clicks"].to_numpy().astype(float),
         entries["impressions"].to_numpy().astype(float),
         table["block"].to_numpy(),
-        _matrix(table["features"], features) if features else None,
+        feature_matrix(table) if features else None,
     )
-
-
-def _matrix(rows: pa.ChunkedArray, url: str) -> np.ndarray:
-    """Return lists of features, which must have one length, as a matrix."""
-    lengths = pc.unique(pc.list_value_length(rows)).to_pylist()
-    if len(lengths) != 1 or not lengths[0]:
-        examples = ", ".join(str(n or "no") for n in lengths[:3])
-        raise UserError(
-            f"regression_em.features: {url} has rows of {examples} features; one length for all is "
-            "needed"
-        )
-    return pc.list_flatten(rows).to_numpy().reshape(len(rows), -1)
 
 
 def _block(blocks: int) -> Column:
@@ -215,37 +195,33 @@ def _sorted(table: pa.Table, keys: list[str]) -> pa.Table:
     return table.sort_by([(key, "ascending") for key in keys])
 
 
-def _files_per_task(spark: SparkSession, files: Sequence[str]) -> list[list[str]]:
-    """Return the files of each task, one task per core: a Python task takes 0.2 s to start."""
+def _map_files(
+    spark: SparkSession,
+    url: str,
+    files: Sequence[str],
+    count: Callable[[str, list[str]], Batches],
+    schema: pa.Schema,
+) -> DataFrame:
+    """Return the rows of `count` over all files, which are divided among the tasks."""
     if not files:
         raise UserError(
             "the groups of these dates contain no page; give other dates, or see the table "
             "`quarantine`"
         )
-    tasks = min(len(files), spark.sparkContext.defaultParallelism)
-    return [list(files[i::tasks]) for i in range(tasks)]
+    tasks = _tasks(spark, files)
+    work = [list(files[i::tasks]) for i in range(tasks)]
+    run = partial(_run, url=url, work=work, count=count)
+    return spark.range(0, tasks, 1, tasks).mapInArrow(run, spark_schema(schema))
 
 
-def _one_row_per_task(spark: SparkSession, work: list[list[str]]) -> DataFrame:
-    return spark.range(0, len(work), 1, len(work))
+def _tasks(spark: SparkSession, files: Sequence[str]) -> int:
+    """Return one task per core: a Python task takes 0.2 s to start."""
+    return min(len(files), spark.sparkContext.defaultParallelism)
 
 
-def _files(numbers: Iterator[pa.RecordBatch], work: list[list[str]]) -> list[str]:
-    """Return the files of the tasks with these numbers."""
-    return [file for batch in numbers for n in batch.column(0).to_pylist() for file in work[n]]
-
-
-def _count_arms(
-    numbers: Iterator[pa.RecordBatch], *, url: str, work: list[list[str]], max_position: int
-) -> Iterator[pa.RecordBatch]:
-    tally = ArmTally(max_position)
-    for batch in read_batches(url, _files(numbers, work), ARM_COLUMNS):
-        tally.add(batch)
-    yield tally.rows()
-
-
-def _explode(
-    numbers: Iterator[pa.RecordBatch], *, url: str, work: list[list[str]], max_position: int
-) -> Iterator[pa.RecordBatch]:
-    for batch in read_batches(url, _files(numbers, work), EXPOSURE_COLUMNS):
-        yield exposure_batch(batch, max_position)
+def _run(
+    numbers: Batches, *, url: str, work: list[list[str]], count: Callable[[str, list[str]], Batches]
+) -> Batches:
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            yield from count(url, work[number])
