@@ -16,7 +16,7 @@ from ulr.features.files import (
     read_features,
     with_names,
 )
-from ulr.models.booster import check_order, load_booster, model_names, other_features
+from ulr.models.booster import check_order, feature_difference, load_booster, model_feature_names
 from ulr.training.bins import make_bins
 from ulr.warehouse.schema import features_schema
 
@@ -140,11 +140,13 @@ def test_a_model_is_not_given_its_features_in_another_order(tmp_path):
 
 
 def test_two_models_are_told_apart_by_number_and_by_name():
-    assert other_features(model(NAMES), model(NAMES)) == ""
-    assert other_features(model(), model(NAMES)) == ""
-    assert other_features(model(NAMES), model(NAMES[::-1])) == "feature 1 is age where it is price"
-    assert "it has 2 features, the other 3" in other_features(model(), model(width=2))
-    assert model_names(load_booster(model())) == []
+    assert feature_difference(model(NAMES), model(NAMES)) == ""
+    assert feature_difference(model(), model(NAMES)) == ""
+    assert (
+        feature_difference(model(NAMES), model(NAMES[::-1])) == "feature 1 is age where it is price"
+    )
+    assert "it has 2 features, the other 3" in feature_difference(model(), model(width=2))
+    assert model_feature_names(load_booster(model())) == []
 
 
 def test_as_many_names_as_features():

@@ -10,6 +10,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Simulate
+from ulr.engine.failures import reraise_user_errors
 from ulr.errors import UserError
 from ulr.features.letor import read_letor
 from ulr.simulate.tables import examination_table, relevance_table
@@ -28,6 +29,7 @@ def already_written(settings: Simulate) -> dict[str, int] | None:
     return record["wrote"] if record and record["settings"] == _recorded(settings) else None
 
 
+@reraise_user_errors()
 def simulate_log(spark: SparkSession, settings: Simulate) -> dict[str, int]:
     """Write the simulation, unless it was written with the same settings; return its counts.
 

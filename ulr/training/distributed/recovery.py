@@ -12,11 +12,11 @@ from typing import TypeVar
 
 from ulr.engine.failures import (
     CANCELLED,
-    SPARK_FAILED,
     reraise_user_errors,
     summarize,
     was_cancelled,
 )
+from ulr.engine.session import SPARK_FAILED
 from ulr.errors import UserError
 from ulr.training.distributed.task import Job
 
