@@ -1,5 +1,5 @@
-# Two commands: `make demo` runs seven nights on a simulated week, `make test` runs the tests.
-# Both set themselves up. PYTHON chooses the interpreter of the virtual environment.
+# `make demo` runs seven nights on a simulated week, `make test` runs the linters and all tests.
+# Every target creates the virtual environment if need be, with the interpreter PYTHON.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -7,16 +7,21 @@ READY := $(VENV)/.ready
 BENCHES ?= groups propensities kernels training quality distributed nightly
 BENCH_READY := $(VENV)/.bench-ready
 
-# Two files of tests at a time: many wait, for a JVM, a server or a time-out.
+# Two processes, each runs whole test files: one JVM and one warm set of kernels per process.
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+PURE := -m "not spark and not cluster"
 
-.PHONY: demo test test-pure bench dist pictures transcript lint format clean java
+.PHONY: demo test test-pure coverage bench dist pictures transcript lint format clean java
 
 test: $(READY) java lint
 	$(PYTEST)
 
+# Neither Java nor Spark is needed.
 test-pure: $(READY)
-	$(PYTEST) -m "not spark"
+	$(PYTEST) $(PURE)
+
+coverage: $(READY)
+	$(PYTEST) $(PURE) --cov ulr --cov-report term:skip-covered
 
 demo: $(READY) java
 	rm -rf data/demo
@@ -28,17 +33,17 @@ demo: $(READY) java
 	  "$(BIN)/mlflow ui --backend-store-uri sqlite:///data/demo/mlflow/mlflow.db"
 
 bench: $(BENCH_READY) java
-	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python tests/bench/$$name.py || exit 1; done
+	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m tests.bench.$$name || exit 1; done
 
 pictures: $(READY) java
 	$(BIN)/python docs/terminal.py
-	$(BIN)/python tests/support/picture.py data/demo/warehouse/reports/2026-01-06.html docs/report.png
+	$(BIN)/python -m tests.support.picture data/demo/warehouse/reports/2026-01-06.html docs/report.png
 
-# A new user's first hour, typed and timed in a clean clone of what is committed.
+# Run and time the commands of a new user's first hour in a clean clone of HEAD.
 transcript:
 	$(PYTHON) docs/transcript.py
 
-# A wheel, and an archive that runs it on a cluster: docs/shipping.md. The same bytes every time.
+# A wheel, and an archive to run it on a cluster: docs/shipping.md. Both are reproducible.
 dist: $(READY)
 	rm -rf build dist
 	SOURCE_DATE_EPOCH=315532800 $(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
@@ -47,12 +52,14 @@ dist: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# One clear line if Spark would not start: Java missing, or older than 17.
+# Print one line if Java is missing or older than 17: Spark would not start.
 java:
 	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
 	  | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1); \
@@ -72,4 +79,4 @@ $(BENCH_READY): $(READY) requirements-bench.lock
 	@touch $(BENCH_READY)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info data .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info data .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .coverage

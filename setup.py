@@ -36,10 +36,15 @@ setup(
     # The settings are part of the package, so that they are found in a zip on a cluster too.
     packages=[*find_packages(include=["ulr", "ulr.*"]), "ulr.conf"],
     package_dir={"ulr.conf": "conf"},
-    package_data={"ulr.conf": ["*.yaml"], "ulr.report": ["*.css", "*.js"]},
+    package_data={
+        "ulr": ["py.typed"],
+        "ulr.conf": ["*.yaml"],
+        "ulr.report": ["*.css", "*.js", "templates/*.html"],
+    },
     install_requires=[
+        "Jinja2>=3.1",
         "lightgbm>=4.7,<5",
-        "matplotlib>=3.9",
+        "MarkupSafe>=2.1",
         "mlflow>=3,<4",
         "numba>=0.61",
         "numpy>=2",
@@ -53,7 +58,17 @@ setup(
     ],
     extras_require={
         # moto: an S3 server for tests
-        "dev": ["hypothesis>=6", "moto[s3]>=5", "pytest>=8", "pytest-xdist>=3", "ruff>=0.9"],
+        "dev": [
+            "hypothesis>=6",
+            "import-linter>=2",
+            "moto[s3]>=5",
+            "mypy>=1.15",
+            "pytest>=8",
+            "pytest-cov>=6",
+            "pytest-xdist>=3",
+            "ruff>=0.9",
+            "types-PyYAML",
+        ],
         "bench": ["duckdb>=1", "xgboost>=3"],
         "server": ["psycopg2-binary>=2.9"],  # an MLflow server on PostgreSQL
     },

@@ -1,11 +1,11 @@
-"""An interpreter, `ulr` and what it requires, as one archive for `spark-submit --archives`.
+"""Pack an interpreter, `ulr` and its dependencies into one archive for `spark-submit --archives`.
 
-    python docker/pack.py dist/ulr-0.1.0-py3-none-any.whl dist/ulr-env.tar.gz
+    python docker/pack.py dist/ulr-0.1.0-py3-none-any.whl dist/environment.tar.gz
 
-What is installed beside the running interpreter is packed, in the versions installed here. A
-virtual environment only points to an interpreter, which every machine would need at the same
-path; so the interpreter goes in with its standard library, and finds both from where it is
-unpacked. Spark is left out: the cluster has its own. The same input gives the same bytes.
+The dependencies are those installed in the running environment, in the same versions. A virtual
+environment only refers to an interpreter, which would have to be installed at the same path on
+every machine. The archive therefore contains the interpreter and its standard library, and works
+from any folder. Spark is not included: the cluster provides it. Equal inputs give equal bytes.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 LIBRARY = f"lib/{PYTHON}"
 PACKAGES = f"{LIBRARY}/site-packages"
 SPARK = {"pyspark", "py4j"}
-# Parts of the standard library that nothing imports on a cluster.
+# Parts of the standard library that no job imports.
 UNUSED = {"__pycache__", "ensurepip", "idlelib", "lib2to3", "site-packages", "dist-packages",
           "test", "tkinter", "turtledemo"}  # fmt: skip
-# Libraries of the system that wheels take for granted and a bare machine may lack.
+# System libraries that wheels expect and a minimal machine may lack.
 SYSTEM = ("libgomp.so.1",)
-# Those that the interpreter and its modules are linked with: other Linuxes have other versions.
-# OpenSSL stays the machine's own, which its owner keeps patched.
+# System libraries that the interpreter and its modules are linked with: versions differ between
+# distributions. OpenSSL is not included, so that security updates of the machine apply.
 LINKED = re.compile(
     r"^\tlib(?:python|bz2|expat|ffi|lzma|sqlite|z)[\d.]*\.so\S* => (\S+)", re.MULTILINE
 )
-# Starts the interpreter with what lies beside it, and only that: PYTHONPATH, because Debian's
-# own does not look into site-packages.
+# Start the interpreter with the packages of the archive only. PYTHONPATH is set because Debian's
+# interpreter does not search site-packages.
 SHIM = f"""#!/bin/sh
 here=$(cd "$(dirname "$0")" && pwd)
 LD_LIBRARY_PATH=$here/../lib${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}
@@ -58,23 +58,23 @@ exec "$here/{PYTHON}" """
 Files = Iterator[tuple[str, Path | bytes]]
 
 
-def required(wheel_requires: Iterable[str]) -> list[Distribution]:
-    """The installed distributions that are needed, directly or not, by name."""
-    found: dict[str, Distribution] = {}
-    waiting = [(Requirement(text), "") for text in wheel_requires]
-    while waiting:
-        requirement, extra = waiting.pop()
+def resolve(requirements: Iterable[str]) -> list[Distribution]:
+    """Return the installed distributions for the requirements and their own, sorted by name."""
+    resolved: dict[str, Distribution] = {}
+    queue = [(Requirement(text), "") for text in requirements]
+    while queue:
+        requirement, extra = queue.pop()
         name = canonicalize_name(requirement.name)
         marker = requirement.marker
         if name in SPARK or (marker and not marker.evaluate({"extra": extra})):
             continue
-        for wanted in ("", *requirement.extras):
-            if (key := f"{name}[{wanted}]") in found:
+        for wanted_extra in ("", *requirement.extras):
+            if (key := f"{name}[{wanted_extra}]") in resolved:
                 continue
-            found[key] = _installed(requirement)
-            waiting += [(Requirement(text), wanted) for text in found[key].requires or ()]
+            resolved[key] = _installed(requirement)
+            queue += [(Requirement(text), wanted_extra) for text in resolved[key].requires or ()]
     return sorted(
-        {canonicalize_name(d.name): d for d in found.values()}.values(), key=lambda d: d.name
+        {canonicalize_name(d.name): d for d in resolved.values()}.values(), key=lambda d: d.name
     )
 
 
@@ -82,11 +82,11 @@ def _installed(requirement: Requirement) -> Distribution:
     try:
         return distribution(requirement.name)
     except PackageNotFoundError:
-        sys.exit(f"pack: {requirement} is not installed beside {sys.executable}; run `make dist`")
+        sys.exit(f"pack: {requirement} is not installed for {sys.executable}; run `make dist`")
 
 
 def interpreter() -> Files:
-    """The program, its library if it has one, what starts it, and the standard library."""
+    """Yield the interpreter, its shared libraries, the start scripts and the standard library."""
     program = Path(sys._base_executable).resolve()
     yield f"bin/{PYTHON}", program
     yield "bin/python3", f'{SHIM}"$@"\n'.encode()
@@ -101,28 +101,30 @@ def interpreter() -> Files:
 
 
 def _libraries(program: Path) -> Iterator[Path]:
-    """Shared libraries that are not part of every system: LINKED and SYSTEM."""
+    """Yield the shared libraries of LINKED and SYSTEM."""
     modules = (Path(sysconfig.get_path("stdlib")) / "lib-dynload").glob("*.so")
-    asked = subprocess.run(["ldd", program, *modules], capture_output=True, text=True, check=True)
-    yield from (Path(path) for path in sorted(set(LINKED.findall(asked.stdout))))
-    known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True)
+    linked = subprocess.run(["ldd", program, *modules], capture_output=True, text=True, check=True)
+    yield from (Path(path) for path in sorted(set(LINKED.findall(linked.stdout))))
+    cache = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True)
     for name in SYSTEM:
-        found = re.search(rf"\t{re.escape(name)} .* => (\S+)", known.stdout)
-        if found:
-            yield Path(found[1])
+        if match := re.search(rf"\t{re.escape(name)} .* => (\S+)", cache.stdout):
+            yield Path(match[1])
 
 
-def packages(wanted: Iterable[Distribution]) -> Files:
-    """The distributions' files, without scripts (they name this machine's paths) and tests."""
-    for one in wanted:
-        for file in one.files or ():
+def packages(distributions: Iterable[Distribution]) -> Files:
+    """Yield the files of the distributions, without tests and without scripts.
+
+    Scripts contain the path of this machine's interpreter.
+    """
+    for package in distributions:
+        for file in package.files or ():
             parts = set(file.parts)
             if not parts & {"..", "__pycache__", "tests"} and file.name != "RECORD":
                 yield f"{PACKAGES}/{file.as_posix()}", Path(str(file.locate()))
 
 
-def ours(wheel: Path) -> Files:
-    """The wheel, unpacked, and beside the interpreter the jobs and the settings to submit."""
+def project(wheel: Path) -> Files:
+    """Yield the files of the wheel, and the folders `jobs` and `conf` to submit from."""
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
             yield f"{PACKAGES}/{name}", archive.read(name)
@@ -133,7 +135,7 @@ def ours(wheel: Path) -> Files:
 
 
 def wheel_requires(wheel: Path) -> list[str]:
-    """What the wheel says it needs."""
+    """Return the requirements in the metadata of the wheel."""
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
         lines = archive.read(metadata).decode().split("\n\n")[0].splitlines()
@@ -141,15 +143,17 @@ def wheel_requires(wheel: Path) -> list[str]:
 
 
 def bytecode(name: str, source: bytes) -> tuple[str, bytes] | None:
-    """A module's compiled form, to be believed wherever it is unpacked, whatever the clock says.
+    """Return the path and content of a module's .pyc, or None if the source does not compile.
 
-    Without it every executor would compile everything anew before its first task. What pip has
-    compiled holds this machine's paths; and marshal's later versions tell which strings other
-    modules share, so that the bytes would depend on what is imported here.
+    Without bytecode every executor would compile all modules before its first task. The .pyc is
+    marked as unchecked, so it is valid for any modification time. Bytecode compiled by pip is
+    not usable, because it contains paths of this machine. Marshal version 2 is used because later
+    versions encode which strings are interned, so the bytes would depend on the modules imported
+    here.
     """
     try:
         code = marshal.dumps(compile(source, name, "exec", dont_inherit=True, optimize=0), 2)
-    except SyntaxError:  # a template, or for another Python
+    except SyntaxError:  # a template, or for another version of Python
         return None
     unchecked = (1).to_bytes(4, "little")
     folder, _, module = name.rpartition("/")
@@ -158,14 +162,14 @@ def bytecode(name: str, source: bytes) -> tuple[str, bytes] | None:
 
 
 def write(target: Path, files: Files, level: int) -> int:
-    """A .tar.gz, whole or not at all; how many bytes it unpacks to.
+    """Write a .tar.gz atomically and return its unpacked size in bytes.
 
-    Nothing in it says who packed it, or when. Not a .tar: Spark unpacks those without their
-    permissions, and the interpreter would not start.
+    The archive contains no user names and no times. It is compressed because Spark drops the
+    permissions of a plain .tar, and the interpreter would not start.
     """
-    size, draft = 0, target.with_name(f".{target.name}")
+    size, partial = 0, target.with_name(f".{target.name}")
     with contextlib.ExitStack() as stack:
-        file = stack.enter_context(draft.open("wb"))
+        file = stack.enter_context(partial.open("wb"))
         stream = stack.enter_context(gzip.GzipFile("", "wb", level, file, mtime=0))
         archive = stack.enter_context(tarfile.open(fileobj=stream, mode="w|"))
         for name, content in sorted(dict(files).items()):
@@ -177,32 +181,31 @@ def write(target: Path, files: Files, level: int) -> int:
                 if compiled:
                     _add(archive, *compiled)
                     size += len(compiled[1])
-    draft.replace(target)
+    partial.replace(target)
     return size
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     entry = tarfile.TarInfo(name)
-    entry.size, entry.mtime = len(data), 315532800  # 1980, the oldest that a zip can say
+    entry.size, entry.mtime = len(data), 315532800  # 1980, the earliest time of a zip
     entry.mode = 0o755 if name.startswith("bin/") or ".so" in name else 0o644
     archive.addfile(entry, io.BytesIO(data))
 
 
 def main() -> None:
-    """Pack, and say how large it is."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Write the archive and print its size."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheel", type=Path)
     parser.add_argument("target", type=Path, help="a .tar.gz")
-    parser.add_argument("--level", type=int, default=6, help="of compression, 0 to 9")
+    parser.add_argument("--level", type=int, default=6, help="compression level, 0 to 9")
     args = parser.parse_args()
-    warnings.simplefilter("ignore")  # what compiling others' code has to say of it
-    wanted = required(wheel_requires(args.wheel))
-    files = chain(interpreter(), packages(wanted), ours(args.wheel))
+    warnings.simplefilter("ignore")  # syntax warnings of other packages
+    distributions = resolve(wheel_requires(args.wheel))
+    files = chain(interpreter(), packages(distributions), project(args.wheel))
     size = write(args.target, files, args.level)
     packed = args.target.stat().st_size
-    print(
-        f"{args.target}: {len(wanted)} packages, {packed / 1e6:,.0f} MB, unpacked {size / 1e6:,.0f}"
-    )
+    sizes = f"{packed / 1e6:,.0f} MB, unpacked {size / 1e6:,.0f}"
+    print(f"{args.target}: {len(distributions)} packages, {sizes}")
 
 
 if __name__ == "__main__":

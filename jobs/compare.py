@@ -1,6 +1,6 @@
-"""The compare stage under spark-submit.
+"""Run `ulr compare` under spark-submit.
 
-spark-submit --master spark://HOST:7077 jobs/compare.py --conf conf/cluster.yaml --date 2026-01-01
+spark-submit --master yarn jobs/compare.py --conf conf/cluster.yaml --date 2026-01-01
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""The checks of `ulr doctor` on a cluster: its slots, its warehouse, its clocks.
+"""Run `ulr doctor` under spark-submit.
 
-spark-submit --master spark://HOST:7077 jobs/doctor.py --conf conf/cluster.yaml
+spark-submit --master yarn jobs/doctor.py --conf conf/cluster.yaml
 """
 
 import sys

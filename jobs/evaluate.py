@@ -1,6 +1,6 @@
-"""The evaluate stage under spark-submit.
+"""Run `ulr evaluate` under spark-submit.
 
-spark-submit --master spark://HOST:7077 jobs/evaluate.py --conf conf/cluster.yaml --date 2026-01-03
+spark-submit --master yarn jobs/evaluate.py --conf conf/cluster.yaml --date 2026-01-03
 """
 
 import sys

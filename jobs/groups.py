@@ -1,6 +1,6 @@
-"""The groups stage under spark-submit.
+"""Run `ulr groups` under spark-submit.
 
-spark-submit --master spark://HOST:7077 jobs/groups.py --conf conf/cluster.yaml --date 2026-01-01
+spark-submit --master yarn jobs/groups.py --conf conf/cluster.yaml --date 2026-01-01
 """
 
 import sys

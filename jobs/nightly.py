@@ -1,6 +1,6 @@
-"""The nightly stage under spark-submit.
+"""Run `ulr nightly` under spark-submit.
 
-spark-submit --master spark://HOST:7077 jobs/nightly.py --conf conf/cluster.yaml --date 2026-01-03
+spark-submit --master yarn jobs/nightly.py --conf conf/cluster.yaml --date 2026-01-03
 """
 
 import sys

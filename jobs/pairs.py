@@ -1,6 +1,6 @@
-"""The pairs stage under spark-submit.
+"""Run `ulr pairs` under spark-submit.
 
-spark-submit --master spark://HOST:7077 jobs/pairs.py --conf conf/cluster.yaml --date 2026-01-01
+spark-submit --master yarn jobs/pairs.py --conf conf/cluster.yaml --date 2026-01-01
 """
 
 import sys

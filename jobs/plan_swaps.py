@@ -1,4 +1,4 @@
-"""The design of a swap experiment under spark-submit.
+"""Run `ulr plan-swaps` under spark-submit.
 
 spark-submit --master yarn jobs/plan_swaps.py --conf conf/cluster.yaml --date 2026-01-31
 """

@@ -1,6 +1,6 @@
-"""The promote stage under spark-submit.
+"""Run `ulr promote` under spark-submit.
 
-spark-submit --master spark://HOST:7077 jobs/promote.py --conf conf/cluster.yaml --date 2026-01-03
+spark-submit --master yarn jobs/promote.py --conf conf/cluster.yaml --date 2026-01-03
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The propensities stage under spark-submit.
+"""Run `ulr propensities` under spark-submit.
 
 spark-submit --master yarn jobs/propensities.py --conf conf/cluster.yaml --date 2026-01-31
 """

@@ -1,6 +1,6 @@
-"""The report stage under spark-submit.
+"""Run `ulr report` under spark-submit.
 
-spark-submit --master spark://HOST:7077 jobs/report.py --conf conf/cluster.yaml 2026-01-03
+spark-submit --master yarn jobs/report.py --conf conf/cluster.yaml 2026-01-03
 """
 
 import sys

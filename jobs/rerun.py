@@ -1,6 +1,6 @@
-"""The rerun stage under spark-submit.
+"""Run `ulr rerun` under spark-submit.
 
-spark-submit --master spark://HOST:7077 jobs/rerun.py --conf conf/cluster.yaml --from D1 --to D2
+spark-submit --master yarn jobs/rerun.py --conf conf/cluster.yaml --from 2026-01-01 --to 2026-01-07
 """
 
 import sys

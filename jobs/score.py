@@ -1,6 +1,6 @@
-"""The score stage under spark-submit.
+"""Run `ulr score` under spark-submit.
 
-spark-submit --master spark://HOST:7077 jobs/score.py --model models:/NAME@champion
+spark-submit --master yarn jobs/score.py --conf conf/cluster.yaml --model models:/NAME@champion
 """
 
 import sys

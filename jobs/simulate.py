@@ -1,6 +1,6 @@
-"""The simulate stage under spark-submit.
+"""Run `ulr simulate` under spark-submit.
 
-spark-submit --master spark://HOST:7077 jobs/simulate.py --conf conf/cluster.yaml
+spark-submit --master yarn jobs/simulate.py --conf conf/cluster.yaml
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""The train stage under spark-submit.
+"""Run `ulr train` under spark-submit.
 
-spark-submit --master spark://HOST:7077 jobs/train.py --conf conf/cluster.yaml
+spark-submit --master yarn jobs/train.py --conf conf/cluster.yaml
 """
 
 import sys

@@ -1,50 +1,40 @@
+"""A job is the entry point of a command for spark-submit, and nothing more."""
+
 from __future__ import annotations
 
-import hashlib
+import ast
 from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import standalone_cluster, submit
+from ulr.cli.main import STAGES
+
+JOBS = sorted((Path(__file__).parents[2] / "jobs").glob("*.py"))
+WITHOUT_SPARK = {"config", "registry"}
+CODE = """\
+import sys
 from ulr.cli.main import main
-
-ROOT = Path(__file__).parent.parent.parent
-
-CHANGES = [
-    "--set", "simulate.days=1", "--set", "simulate.pages_per_day=4000",
-    "--set", "simulate.pages_per_file=1000", "--set", "simulate.queries=300",
-    "--set", "simulate.features=8", "--set", "groups.partitions=3",
-]  # fmt: skip
+if __name__ == '__main__':
+    sys.exit(main(['{command}', *sys.argv[1:]]))"""
 
 
-def tables(folder: Path) -> dict[str, str]:
-    return {
-        str(f.relative_to(folder).parent.parent / f.name): hashlib.sha256(
-            f.read_bytes()
-        ).hexdigest()
-        for f in sorted(folder.rglob("*.parquet"))
-    }
+def command_of(job: Path) -> str:
+    return job.stem.replace("_", "-")
 
 
-@pytest.mark.spark
-def test_spark_submit_on_a_cluster_and_the_command_on_one_machine_write_the_same_bytes(
-    tmp_path, monkeypatch, spark
-):
-    cluster, alone = tmp_path / "cluster", tmp_path / "alone"
-    cluster.mkdir()
-    alone.mkdir()
-    with standalone_cluster(tmp_path) as url:
-        for job, date in (("simulate", []), ("groups", ["--date", "2026-01-01"])):
-            done = submit(
-                url, ROOT / "jobs" / f"{job}.py", "--conf", str(ROOT / "conf" / "cluster.yaml"),
-                *CHANGES, *date, "--set", "spark.executor.memoryOverhead=300m", cwd=cluster,
-            )  # fmt: skip
-            assert done.returncode == 0, done.stderr[-3000:]
-    assert "4,000 pages" in done.stdout
-    used = {p.parent.parent.parent.name for p in tmp_path.rglob("work*/app-*/*/stderr")}
-    assert used == {"work0", "work1"}
-    monkeypatch.chdir(alone)
-    assert main(["simulate", *CHANGES]) == 0
-    assert main(["groups", *CHANGES, "--date", "2026-01-01"]) == 0
-    assert tables(cluster / "data") == tables(alone / "data")
-    assert tables(alone / "data")
+def test_every_command_that_uses_spark_has_a_job():
+    assert {command_of(job) for job in JOBS} == {*STAGES} - WITHOUT_SPARK
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.stem)
+def test_the_docstring_of_a_job_is_its_spark_submit_line(job):
+    title, line = ast.get_docstring(ast.parse(job.read_text())).split("\n\n")
+    assert title == f"Run `ulr {command_of(job)}` under spark-submit."
+    assert line.startswith(f"spark-submit --master yarn jobs/{job.name} --conf conf/cluster.yaml")
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.stem)
+def test_a_job_imports_only_the_command_line_and_calls_its_command(job):
+    tree = ast.parse(job.read_text())
+    tree.body = tree.body[1:]  # without the docstring
+    assert ast.unparse(tree).replace("\n\n", "\n") == CODE.format(command=command_of(job))

@@ -1,4 +1,8 @@
-"""A real standalone Spark cluster on loopback: one master, some workers, each its own process."""
+"""A standalone Spark cluster on loopback: one master and several workers, each a process.
+
+The processes run in a minimal environment, without the packages of this interpreter: an
+application on the cluster can only use an interpreter that it brings along or names by its path.
+"""
 
 from __future__ import annotations
 
@@ -7,80 +11,97 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
 
-HOME = Path(pyspark.__file__).parent
-ENV = os.environ | {
-    "SPARK_HOME": str(HOME),
-    "SPARK_LOCAL_IP": "127.0.0.1",
-    "PYSPARK_PYTHON": sys.executable,
+from tests.support.waiting import LIMIT_S, wait_until
+
+SPARK_HOME = Path(pyspark.__file__).parent
+LOOPBACK = "127.0.0.1"
+# Short-lived JVMs: compiling with C2 and parallel GC threads would take longer than they save.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+APPLICATION = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "600m",
+    "spark.ui.enabled": "false",
 }
 
 
-@contextlib.contextmanager
-def standalone_cluster(
-    folder: Path, workers: int = 2, env: dict[str, str] | None = None
-) -> Iterator[str]:
-    """The master's URL, while the cluster lives. Each worker offers one core.
+def minimal_environment(home: Path) -> dict[str, str]:
+    """Return the variables of a machine with Java and Spark, and an empty home."""
+    java = {name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ}
+    return java | {
+        "PATH": os.defpath,
+        "HOME": str(home),
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
+    }
 
-    env: of the cluster's processes, if not this one's.
+
+@contextlib.contextmanager
+def standalone_cluster(folder: Path, workers: int) -> Iterator[str]:
+    """Run a cluster and give the URL of its master. Each worker has one core.
+
+    The executors of worker n write below `folder / "work{n}"`.
     """
-    port = _free_port()
-    url = f"spark://127.0.0.1:{port}"
-    ui = _free_port()
-    master = ["deploy.master.Master", "--host", "127.0.0.1", "--port", str(port),
-              "--webui-port", str(ui)]  # fmt: skip
-    worker = ["deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g",
-              "--webui-port", "0", "--work-dir"]  # fmt: skip
+    port, log = _free_port(), folder / "master.log"
+    url = f"spark://{LOOPBACK}:{port}"
+    environment = minimal_environment(folder)
+    host = ["--host", LOOPBACK, "--webui-port", "0"]
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_process(master, folder / "master.log", env or ENV))
+        master = ["master.Master", *host, "--port", str(port)]
+        stack.enter_context(_daemon(master, log, environment))
+        wait_until(lambda: "New state: ALIVE" in log.read_text(), "the master did not start")
         for n in range(workers):
-            command = [*worker, str(folder / f"work{n}"), url]
-            stack.enter_context(_process(command, folder / f"worker{n}.log", env or ENV))
-        _wait_until(lambda: _registered(folder / "master.log") >= workers, 60)
+            worker = ["worker.Worker", *host, "--cores", "1", "--memory", "1g",
+                      "--work-dir", str(folder / f"work{n}"), url]  # fmt: skip
+            stack.enter_context(_daemon(worker, folder / f"worker{n}.log", environment))
+        wait_until(
+            lambda: log.read_text().count("Registering worker") == workers,
+            "the workers did not register",
+        )
         yield url
 
 
 def submit(url: str, job: Path, *args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run a job with spark-submit against the cluster."""
-    command = [HOME / "bin" / "spark-submit", "--master", url, "--conf",
-               "spark.executor.memory=600m", "--conf", "spark.driver.bindAddress=127.0.0.1",
-               "--conf", "spark.driver.host=127.0.0.1", job, *args]  # fmt: skip
+    """Run a job with spark-submit and the interpreter of the tests."""
+    conf = [word for item in APPLICATION.items() for word in ("--conf", "=".join(item))]
+    command = [SPARK_HOME / "bin" / "spark-submit", "--master", url, *conf, job, *args]
+    driver = {
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "PYSPARK_PYTHON": sys.executable,
+    }
     return subprocess.run(
-        list(map(str, command)), cwd=cwd, env=ENV, capture_output=True, text=True, timeout=300,
-        check=False,
+        list(map(str, command)), cwd=cwd, env=os.environ | driver, capture_output=True, text=True,
+        timeout=2 * LIMIT_S, check=False,
     )  # fmt: skip
 
 
 @contextlib.contextmanager
-def _process(spark_class: list[str], log: Path, env: dict[str, str]) -> Iterator[None]:
-    command = [str(HOME / "bin" / "spark-class"), f"org.apache.spark.{spark_class[0]}"]
-    with log.open("wb") as out:
-        process = subprocess.Popen([*command, *spark_class[1:]], stdout=out, stderr=out, env=env)
+def _daemon(command: list[str], log: Path, environment: dict[str, str]) -> Iterator[None]:
+    name, *arguments = command
+    spark_class = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*spark_class, *arguments], stdout=output, stderr=output, env=environment
+        )
         try:
             yield
         finally:
             process.terminate()
-            process.wait(20)
-
-
-def _registered(log: Path) -> int:
-    return log.read_text().count("Registering worker")
+            process.wait(LIMIT_S)
 
 
 def _free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def _wait_until(condition, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError("the cluster did not come up")
-        time.sleep(0.2)
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,14 +1,12 @@
-"""A picture of the top of a report's page, for the README.
+"""Take a picture of the top of a report's page, for the README.
 
-python tests/report/picture.py PAGE PICTURE
+python -m tests.support.picture PAGE PICTURE
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.browser import find_chromium, take_picture
 

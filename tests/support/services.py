@@ -1,11 +1,11 @@
-"""The services of compose.yaml as plain processes: the same commands, without Docker.
+"""Start the services of docker/compose.yaml as processes of this machine, without Docker.
 
     python -m tests.support.services FOLDER simulate "nightly --date 2026-01-03"
 
-Starts every service in its order with its own environment, waits until its health check says
-yes, runs each job given, and stops everything. The world is smaller in three ways: a service's
-name stands for 127.0.0.1, a path of the container lies below FOLDER, and PostgreSQL is this
-machine's own. The ports are those of compose.yaml and must be free.
+Every service starts in the order of its dependencies, with its own environment, and has to pass
+its health check. Then the jobs run one after another, and all services are stopped. Three things
+differ from Docker: every service is reached at 127.0.0.1, paths of a container are below FOLDER,
+and PostgreSQL is the one installed on this machine. The ports of compose.yaml must be free.
 """
 
 from __future__ import annotations
@@ -24,44 +24,65 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pyspark
 import yaml
 
-HERE = Path(__file__).resolve().parents[2] / "docker"
-WORKER_PAGES = 8081  # workers share an address here, so each has a port of its own
-HEALTHY_WITHIN = 180.0
-WORKDIR = re.findall(r"^WORKDIR (\S+)", (HERE / "Dockerfile").read_text(), re.M)[-1]
-Service = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[2]
+DOCKER = ROOT / "docker"
+ENTRYPOINT = str(DOCKER / "entrypoint")
+WORKDIR = re.findall(r"^WORKDIR (\S+)", (DOCKER / "Dockerfile").read_text(), re.M)[-1]
+LOOPBACK = "127.0.0.1"
+FIRST_WORKER_UI_PORT = 8081  # workers share one address, so each needs its own port
+HEALTH_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 30.0
+
+
+class Service(TypedDict, total=False):
+    """The keys of a service in compose.yaml that this module reads."""
+
+    build: dict[str, str]
+    command: list[str]
+    depends_on: dict[str, dict[str, str]]
+    environment: dict[str, Any]
+    healthcheck: dict[str, Any]
+    ports: list[str]
+    profiles: list[str]
+    volumes: list[str]
+
+
+Services = Mapping[str, Service]
 
 
 class CannotStart(Exception):
-    """Something is missing; the message says what."""
+    """A service cannot be started; the message names what is missing."""
 
 
 def read_compose(text: str, environ: Mapping[str, str]) -> dict[str, Service]:
-    """The services, with ${NAME:-default} and ${NAME:?why} filled in as Compose does."""
+    """Parse compose.yaml, with ${NAME:-default} and ${NAME:?message} replaced as Compose does."""
 
-    def fill(found: re.Match[str]) -> str:
-        name, kind, words = found.groups()
+    def replace(variable: re.Match[str]) -> str:
+        name, operator, default_or_message = variable.groups()
         if environ.get(name):
             return environ[name]
-        if kind == ":?":
-            raise CannotStart(f"{name} is not set; {words}")
-        return words
+        if operator == ":?":
+            raise CannotStart(f"{name} is not set; {default_or_message}")
+        return default_or_message
 
-    content = re.sub(r"^\s*#.*", "", text, flags=re.M)
-    return yaml.safe_load(re.sub(r"\$\{(\w+)(:[-?])([^}]*)\}", fill, content))["services"]
+    without_comments = re.sub(r"^\s*#.*", "", text, flags=re.M)
+    content = re.sub(r"\$\{(\w+)(:[-?])([^}]*)\}", replace, without_comments)
+    services: dict[str, Service] = yaml.safe_load(content)["services"]
+    return services
 
 
-def in_order(services: Mapping[str, Service]) -> list[str]:
-    """Every service after those it depends on; the ones behind a profile are left out."""
+def start_order(services: Services) -> list[str]:
+    """List the services so that each comes after its dependencies, without those of a profile."""
     order: list[str] = []
 
     def visit(name: str) -> None:
-        for before in services[name].get("depends_on", {}):
-            visit(before)
+        for dependency in services[name].get("depends_on", {}):
+            visit(dependency)
         if name not in order:
             order.append(name)
 
@@ -72,156 +93,181 @@ def in_order(services: Mapping[str, Service]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where containers' paths and names are on this machine."""
+class Sandbox:
+    """Paths and host names of the containers, as they are on this machine."""
 
     folder: Path
-    services: Mapping[str, Service]
+    services: Services
 
-    def path(self, inside: str) -> Path:
-        """A container's path."""
-        return self.folder / "root" / inside.lstrip("/")
+    def path(self, container_path: str) -> Path:
+        """Return the path below the folder that stands for a container's path."""
+        return self.folder / "root" / container_path.lstrip("/")
 
-    def mount(self, service: Service) -> None:
-        """Its volumes, as links."""
+    def workdir(self) -> Path:
+        """Return the working directory of the image, which is created if need be."""
+        path = self.path(WORKDIR)
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def mount_volumes(self, service: Service) -> None:
+        """Link every volume of a service to the path where its container would have it."""
         for volume in service.get("volumes", []):
             source, target = volume.removesuffix(":ro").split(":")
-            named = self.folder / "volumes" / source
-            real = (HERE / source).resolve() if source.startswith((".", "/")) else named
-            if real is named:
-                real.mkdir(parents=True, exist_ok=True)
-            self.path(target).parent.mkdir(parents=True, exist_ok=True)
-            if not self.path(target).is_symlink():
-                self.path(target).symlink_to(real)
+            if source.startswith((".", "/")):
+                content = (DOCKER / source).resolve()
+            else:
+                content = self.folder / "volumes" / source
+                content.mkdir(parents=True, exist_ok=True)
+            link = self.path(target)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            if not link.is_symlink():
+                link.symlink_to(content)
 
-    def value(self, key: str, value: Any) -> str:
-        """A variable's value, with names and paths of this machine."""
+    def translate(self, key: str, value: Any) -> str:
+        """Replace host names and paths of containers in the value of an environment variable."""
         text = str(value)
         if text == "0.0.0.0" or (key.endswith("_HOST") and text in self.services):
-            return "127.0.0.1"
+            return LOOPBACK
         if text.startswith("/"):
             return str(self.path(text))
         names = "|".join(map(re.escape, self.services))
-        return re.sub(rf"(?<![\w-])({names})(?=:\d)", "127.0.0.1", text)
+        return re.sub(rf"(?<![\w-])({names})(?=:\d)", LOOPBACK, text)
 
     def environment(self, name: str) -> dict[str, str]:
-        """What the image sets, and then what compose.yaml sets."""
-        own = self.folder / "own" / name
-        for below in ("tmp", "spark"):
-            (own / below).mkdir(parents=True, exist_ok=True)
+        """Return the variables of a service: those of the image, then those of compose.yaml."""
+        private = self.folder / "private" / name
+        for subfolder in ("tmp", "spark"):
+            (private / subfolder).mkdir(parents=True, exist_ok=True)
         image = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "HOME": str(own), "TMPDIR": str(own / "tmp"), "SPARK_CONF_DIR": str(own / "spark"),
-            "SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_WORKER_DIR": str(own / "work"), "PYSPARK_PYTHON": sys.executable,
-            "SPARK_WORKER_WEBUI_PORT": str(WORKER_PAGES + list(self.services).index(name)),
-            "PYTHONPATH": str(HERE.parent), "ULR_HOME": str(HERE.parent),
-            "MLFLOW_DISABLE_TELEMETRY": "true", "JAVA_HOME": os.environ.get("JAVA_HOME", ""),
-        }  # fmt: skip
-        given = self.services[name].get("environment", {})
-        return image | {key: self.value(key, value) for key, value in given.items()}
+            "HOME": str(private),
+            "TMPDIR": str(private / "tmp"),
+            "JAVA_HOME": os.environ.get("JAVA_HOME", ""),
+            "PYTHONPATH": str(ROOT),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_HOME": str(Path(pyspark.__file__).parent),
+            "SPARK_CONF_DIR": str(private / "spark"),
+            "SPARK_LOCAL_IP": LOOPBACK,
+            "SPARK_WORKER_DIR": str(private / "work"),
+            "SPARK_WORKER_WEBUI_PORT": str(FIRST_WORKER_UI_PORT + list(self.services).index(name)),
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "ULR_HOME": str(ROOT),
+        }
+        variables = self.services[name].get("environment", {})
+        return image | {key: self.translate(key, value) for key, value in variables.items()}
 
 
 @contextlib.contextmanager
-def running(place: Place, name: str) -> Iterator[None]:
-    """The service, from healthy to stopped, with everything that it has started."""
-    service, environ = place.services[name], place.environment(name)
-    place.mount(service)
-    ours = "build" in service
-    command = [str(HERE / "entrypoint"), *service["command"]] if ours else database(place, name)
-    check = [str(HERE / "entrypoint"), "health"] if ours else service["healthcheck"]["test"][1:]
-    log, began = place.folder / f"{name}.log", time.monotonic()
-    place.path(WORKDIR).mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as out:
+def running_service(sandbox: Sandbox, name: str) -> Iterator[None]:
+    """Run a service: enter when it is healthy, stop it and all its processes on exit."""
+    service, environ = sandbox.services[name], sandbox.environment(name)
+    sandbox.mount_volumes(service)
+    uses_our_image = "build" in service
+    if uses_our_image:
+        command, check = [ENTRYPOINT, *service["command"]], [ENTRYPOINT, "health"]
+    else:
+        command, check = postgres_command(sandbox, name), service["healthcheck"]["test"][1:]
+    log, started = sandbox.folder / f"{name}.log", time.monotonic()
+    with log.open("wb") as output:
         process = subprocess.Popen(
-            command, env=environ, stdout=out, stderr=out, start_new_session=True,
-            cwd=place.path(WORKDIR), user=None if ours else not_root(),
+            command, env=environ, stdout=output, stderr=output, start_new_session=True,
+            cwd=sandbox.workdir(), user=None if uses_our_image else postgres_user(),
         )  # fmt: skip
         try:
             while subprocess.run(check, env=environ, capture_output=True, check=False).returncode:
-                if process.poll() is not None or time.monotonic() - began > HEALTHY_WITHIN:
+                if process.poll() is not None or time.monotonic() > started + HEALTH_TIMEOUT_S:
                     raise CannotStart(f"{name} is not healthy: {log.read_text()[-1500:]}")
                 time.sleep(0.5)
-            print(f"{name}: healthy after {time.monotonic() - began:.1f} s", flush=True)
+            print(f"{name}: healthy after {time.monotonic() - started:.1f} s", flush=True)
             yield
         finally:
-            stop(process)
+            stop_process_group(process)
 
 
-def stop(process: subprocess.Popen[bytes], patience: float = 30.0) -> None:
-    """End it and what it has started; by force where asking does not help."""
+def stop_process_group(process: subprocess.Popen[bytes], timeout: float = STOP_TIMEOUT_S) -> None:
+    """Send SIGTERM to a process and its children, and after the timeout SIGKILL."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(patience)
-        os.killpg(process.pid, signal.SIGKILL)  # whoever of them is left
+            process.wait(timeout)
+        os.killpg(process.pid, signal.SIGKILL)  # children may have outlived their parent
     process.wait()
 
 
-def database(place: Place, name: str) -> list[str]:
-    """The command that serves PostgreSQL; as in the official image, an empty volume is filled."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if not found:
-        raise CannotStart("no PostgreSQL here; on Debian or Ubuntu: apt-get install postgresql")
-    programs, data = found[-1].parent, place.folder / "volumes" / "database"
+def postgres_command(sandbox: Sandbox, name: str) -> list[str]:
+    """Return the command that runs PostgreSQL; an empty volume is initialised first."""
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not installed:
+        raise CannotStart(
+            "PostgreSQL is not installed; on Debian or Ubuntu: apt-get install postgresql"
+        )
+    programs, data = installed[-1].parent, sandbox.folder / "volumes" / "database"
     if not (data / "PG_VERSION").exists():
-        create_database(programs, data, place.environment(name))
-    return [str(programs / "postgres"), "-D", str(data), "-h", "127.0.0.1", "-k", str(data)]
+        initialise_database(programs, data, sandbox.environment(name))
+    return [str(programs / "postgres"), "-D", str(data), "-h", LOOPBACK, "-k", str(data)]
 
 
-def create_database(programs: Path, data: Path, given: Mapping[str, str]) -> None:
-    """A cluster with the user, the password and the database that compose.yaml names."""
-    with tempfile.NamedTemporaryFile("w") as password:  # which nobody else can read
-        password.write(given["POSTGRES_PASSWORD"])
+def initialise_database(programs: Path, data: Path, environ: Mapping[str, str]) -> None:
+    """Create the user, the password and the database of compose.yaml, as the image would."""
+    user = postgres_user()
+    with tempfile.NamedTemporaryFile("w") as password:  # readable by its owner only
+        password.write(environ["POSTGRES_PASSWORD"])
         password.flush()
-        for path in (data, password.name):
-            shutil.chown(path, not_root())
+        if user:
+            for path in (data, Path(password.name)):
+                shutil.chown(path, user)
         subprocess.run(
-            [programs / "initdb", "--pgdata", data, "--username", given["POSTGRES_USER"],
+            [programs / "initdb", "--pgdata", data, "--username", environ["POSTGRES_USER"],
              "--pwfile", password.name, "--auth", "scram-sha-256"],
-            check=True, stdout=subprocess.DEVNULL, user=not_root(),
+            check=True, stdout=subprocess.DEVNULL, user=user,
         )  # fmt: skip
-    create = f'CREATE DATABASE "{given["POSTGRES_DB"]}"'
     subprocess.run(
         [programs / "postgres", "--single", "-D", data, "postgres"],
-        check=True, input=create, text=True, stdout=subprocess.DEVNULL, user=not_root(),
+        input=f'CREATE DATABASE "{environ["POSTGRES_DB"]}"', text=True,
+        check=True, stdout=subprocess.DEVNULL, user=user,
     )  # fmt: skip
 
 
-def not_root() -> str | None:
-    """PostgreSQL will not run as root."""
+def postgres_user() -> str | None:
+    """Return the user to run PostgreSQL as, since it refuses to run as root."""
     return "postgres" if os.getuid() == 0 else None
 
 
-def run_job(place: Place, words: str) -> int:
-    """A job, as `docker compose run --rm job WORDS` would start it."""
-    place.mount(place.services["job"])
-    began = time.monotonic()
-    done = subprocess.run(
-        [HERE / "entrypoint", *shlex.split(words)], env=place.environment("job"),
-        cwd=place.path(WORKDIR), stderr=(place.folder / "job.log").open("ab"), check=False,
-    )  # fmt: skip
-    code = done.returncode if done.returncode >= 0 else 128 - done.returncode  # a signal's
-    print(f"job {words}: exit code {code} after {time.monotonic() - began:.1f} s", flush=True)
+def run_job(sandbox: Sandbox, command: str) -> int:
+    """Run a job as `docker compose run --rm job COMMAND` would, and return its exit code."""
+    sandbox.mount_volumes(sandbox.services["job"])
+    started = time.monotonic()
+    with (sandbox.folder / "job.log").open("ab") as log:
+        code = subprocess.run(
+            [ENTRYPOINT, *shlex.split(command)], env=sandbox.environment("job"),
+            cwd=sandbox.workdir(), stderr=log, check=False,
+        ).returncode  # fmt: skip
+    code = code if code >= 0 else 128 - code  # ended by a signal: as a shell reports it
+    print(f"job {command}: exit code {code} after {time.monotonic() - started:.1f} s", flush=True)
     return code
 
 
 def main() -> int:
-    """Start, run the jobs, stop."""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("folder", type=Path, help="logs and volumes go there, and stay there")
-    parser.add_argument("jobs", nargs="*", help="each a stage with its options, in quotes")
+    """Start the services, run the jobs, stop the services."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("folder", type=Path, help="for logs and volumes, which are kept")
+    parser.add_argument("jobs", nargs="*", help="a stage with its options, in quotes")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # services end, too
+    # An exception, so that the services are stopped too.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
-        services = read_compose((HERE / "compose.yaml").read_text(), os.environ)
-        place = Place(args.folder.resolve(), services)
+        services = read_compose((DOCKER / "compose.yaml").read_text(), os.environ)
+        sandbox = Sandbox(args.folder.resolve(), services)
         with contextlib.ExitStack() as stack:
-            for name in in_order(services):
-                stack.enter_context(running(place, name))
-            return max((run_job(place, words) for words in args.jobs), default=0)
-    except CannotStart as why:
-        print(f"services: {why}", file=sys.stderr)
+            for name in start_order(services):
+                stack.enter_context(running_service(sandbox, name))
+            return max((run_job(sandbox, job) for job in args.jobs), default=0)
+    except CannotStart as error:
+        print(f"services: {error}", file=sys.stderr)
         return 2
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Propensities
+from ulr.engine.failures import reraise_user_errors
 from ulr.errors import UserError
 from ulr.experiments.buckets import parse_bucket
 from ulr.features.files import find_features
@@ -97,6 +98,7 @@ def estimate_propensities(
     ]
 
 
+@reraise_user_errors()
 def drift(
     spark: SparkSession, url: str, windows: Sequence[Sequence[str]], settings: Propensities
 ) -> list[Finding]:

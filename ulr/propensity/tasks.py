@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ulr.engine.failures import reraise_user_errors
 from ulr.engine.session import spark_schema
 from ulr.errors import UserError
 from ulr.features.matrix import feature_matrix
@@ -51,6 +52,7 @@ def count_swaps(
     return total.rename_columns(swap_counts_schema.names).cast(swap_counts_schema)
 
 
+@reraise_user_errors()
 def plain_rates(
     start_spark: Callable[[], SparkSession],
     warehouse: Warehouse,
