@@ -107,7 +107,7 @@ def fall_back(curve: ThetaCurve, pooled: ThetaCurve) -> ThetaCurve:
     """
     missing = np.isnan(curve.theta) & ~np.isnan(pooled.theta)
 
-    def filled(own: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
+    def merged(own: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
         return own if own is None or other is None else np.where(missing, other, own)
 
     covariance = np.where(missing | missing[:, None], 0.0, curve.covariance)
@@ -121,6 +121,6 @@ def fall_back(curve: ThetaCurve, pooled: ThetaCurve) -> ThetaCurve:
         covariance=covariance,
         source=source,
         note=note,
-        alpha=filled(curve.alpha, pooled.alpha),
-        beta=filled(curve.beta, pooled.beta),
+        alpha=merged(curve.alpha, pooled.alpha),
+        beta=merged(curve.beta, pooled.beta),
     )

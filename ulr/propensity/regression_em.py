@@ -22,7 +22,8 @@ def em_step(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the examined fraction per position and the relevant fraction per document.
 
-    Without a click, P(examined) = theta (1 - g) / (1 - theta g), P(relevant) likewise.
+    An impression without a click is examined with probability theta (1 - g) / (1 - theta g) and
+    relevant with probability g (1 - theta) / (1 - theta g).
     """
     t, g = theta[shown.position], relevance[shown.document]
     unclicked = (shown.impressions - shown.clicks) / (1 - t * g)
