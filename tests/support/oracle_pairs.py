@@ -74,7 +74,7 @@ def pair_loss(scores, pairs, factors, sigma=1.0):
 
 
 def position_losses(scores, positions, pairs, *, t_plus, t_minus, sigma=1.0):
-    """Sums of METHODS section 6 over one list; pairs: (i, j, n_ij, n_ji)."""
+    """Sums of docs/methods.md section 6 over one list; pairs: (i, j, n_ij, n_ji)."""
     rank, bins = ranks(scores), len(t_plus)
     plus, minus = [0.0] * bins, [0.0] * bins
     for i, j, n_ij, n_ji in pairs:
@@ -89,7 +89,7 @@ def position_losses(scores, positions, pairs, *, t_plus, t_minus, sigma=1.0):
 
 
 def session_weights(clicks, theta, psi, method, *, prs_clip=math.inf, alpha=None, beta=None):
-    """u[i][j] of one session, straight from the table of METHODS section 4."""
+    """u[i][j] of one session, straight from the table of docs/methods.md section 4."""
     n = len(clicks)
     u = [[0.0] * n for _ in range(n)]
     for i in range(n):
