@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
+import sys
 import threading
+import zipfile
 from fnmatch import fnmatch
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -130,6 +133,23 @@ def test_every_file_that_the_image_copies_is_in_the_build_context():
             for source in line.split()[1:-1]:
                 assert (DOCKER.parent / source).exists()
                 assert any(fnmatch(source, f"{name}*") for name in included), source
+
+
+def test_the_files_of_the_dependency_layer_suffice_for_a_wheel_without_code(tmp_path):
+    dockerfile = (DOCKER / "Dockerfile").read_text()
+    before_code = dockerfile[dockerfile.index("WORKDIR /src") : dockerfile.index("COPY ulr ulr")]
+    (tmp_path / "conf").mkdir()
+    for line in re.findall("^COPY (.*) ", before_code, re.M):
+        for source in line.split():
+            if (DOCKER.parent / source).is_file():
+                (tmp_path / source).parent.mkdir(exist_ok=True)
+                shutil.copy(DOCKER.parent / source, tmp_path / source)
+    build = [sys.executable, "setup.py", "-q", "bdist_wheel"]
+    subprocess.run(build, cwd=tmp_path, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("dist/ulr-*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert any(name.endswith("METADATA") for name in names)
+    assert not any(name.endswith(".py") for name in names)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The commands as a user types them, one after the other, on a small simulated log."""
+"""Commands as a user types them, on a small simulated log."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ def home(spark, tmp_path_factory):
         yield folder
 
 
-def test_propensities_are_published_told_drawn_and_written_as_json(home, capsys):
+def test_propensities_are_published_printed_drawn_and_written_as_json(home, capsys):
     truth = "data/simulated/truth/examination.parquet"
     files = ["--figure", "theta.svg", "--truth", truth]
     assert ulr("propensities", "--date", "2026-01-02", *files) == 0
-    assert "4 estimated positions" in capsys.readouterr().out
+    assert "4 positions (4 estimated)" in capsys.readouterr().out
     assert (home / "theta.svg").read_text().startswith("<svg ")
     tables = Warehouse("data/warehouse")
-    (checks,) = tables.files("diagnostics")
-    assert pq.read_schema(checks).equals(diagnostics_schema)
+    (diagnostics,) = tables.files("diagnostics")
+    assert pq.read_schema(diagnostics).equals(diagnostics_schema)
     assert ulr("propensities", "--date", "2026-01-02") == 0
     assert "unchanged, skipped" in capsys.readouterr().out
     assert ulr("propensities", "--date", "2026-01-02", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [row["position"] for row in found["segments"][0]["curve"]] == [1, 2, 3, 4]
+    document = json.loads(capsys.readouterr().out)
+    assert [row["position"] for row in document["segments"][0]["curve"]] == [1, 2, 3, 4]
 
 
-def test_two_days_of_one_world_show_no_drift(home, capsys):
+def test_two_days_of_one_simulation_show_no_drift(home, capsys):
     drift = ["--drift", "2026-01-01..2026-01-01", "--force"]
     assert ulr("propensities", "--date", "2026-01-02..2026-01-02", *drift) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if " drift " in line]
@@ -62,29 +62,29 @@ def test_two_days_of_one_world_show_no_drift(home, capsys):
     assert all("drift ok" in line for line in lines)
 
 
-def test_a_plan_is_served_and_its_log_keeps_the_contract(home, capsys):
+def test_pages_served_by_a_plan_satisfy_the_contract_of_the_log(home, capsys):
     assert ulr("plan-swaps", "--date", "2026-01-02", "--out", "plan.json") == 0
     assert "clicks lost a day" in capsys.readouterr().out
     plan = load_plan((home / "plan.json").read_text())
     documents = ["a", "b", "c", "d"]
     pages = []
     for request in range(20_000):
-        chosen = assign(f"r{request}", plan, len(documents))
+        assignment = assign(f"r{request}", plan, len(documents))
         pages.append({
             "session_id": f"r{request}", "query_id": "q", "shown_at": SHOWN,
-            "doc_ids": arrange(documents, chosen), "clicks": [False] * 4, "segment": None,
-            "bucket": chosen.bucket, "swapped": chosen.swapped,
+            "doc_ids": arrange(documents, assignment), "clicks": [False] * 4, "segment": None,
+            "bucket": assignment.bucket, "swapped": assignment.swapped,
         })  # fmt: skip
     assert check_pages(as_batch(pages)).bad.size == 0
     served = Counter(page["bucket"] for page in pages if page["bucket"])
     assert served.keys() == {name for name, _ in plan.buckets}
 
 
-def test_comparing_methods_ends_in_a_table_with_joint_above_naive(home, capsys):
-    less = ["--set", "train.num_iterations=60", "--set", "lightgbm.learning_rate=0.15",
+def test_compare_prints_a_table_with_joint_above_naive(home, capsys):
+    small = ["--set", "train.num_iterations=60", "--set", "lightgbm.learning_rate=0.15",
             "--set", "compare.methods=[joint]"]  # fmt: skip
     assert ulr("propensities", "--date", "2026-01-02") == 0
-    assert ulr("compare", "--date", "2026-01-01..2026-01-02", *less) == 0
+    assert ulr("compare", "--date", "2026-01-01..2026-01-02", *small) == 0
     page = (home / "data/warehouse/reports/compare-2026-01-01..2026-01-02.html").read_text()
     assert "of the way from naive clicks to golden labels" in page
     lines = capsys.readouterr().out.splitlines()

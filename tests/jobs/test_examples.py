@@ -1,4 +1,4 @@
-"""The examples of the helps, pasted one after the other into an empty folder."""
+"""The examples of the help texts, run one after another in an empty folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.support.help_examples import examples
 from ulr.cli import main as cli
 
-# The same work on less data; nothing else is changed.
+# Less data; all other settings are the defaults.
 SMALL = {
     "simulate.pages_per_day": 4000, "simulate.queries": 80, "simulate.features": 8,
     "simulate.docs_per_query": 8, "simulate.positions": 4, "simulate.zipf": 0.2,
@@ -18,25 +18,25 @@ SMALL = {
     "train.num_iterations": 3, "lightgbm.num_leaves": 4, "spark.driver.memory": "1g",
     "promote.min_effective_sample_size": 10, "promote.diagnostics": "ignore",
 }  # fmt: skip
-DEAR = {"rerun", "compare"}  # many models; `tests/stages` runs both
+EXPENSIVE = {"rerun", "compare"}  # they train many models; tests/pipeline runs both
 FLAGS = [flag for key, value in SMALL.items() for flag in ("--set", f"{key}={value}")]
 
 
-def of_help(capsys, *argv: str) -> list[tuple[str, list[str]]]:
+def examples_in_help(capsys, *argv: str) -> list[tuple[str, list[str]]]:
     with pytest.raises(SystemExit):
         cli.main([*argv, "--help"])
     return examples(capsys.readouterr().out)
 
 
-def test_the_examples_work_in_the_order_of_the_stages(spark, tmp_path, monkeypatch, capsys):
+def test_the_examples_succeed_in_the_order_of_the_stages(spark, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     ran = []
-    for stage in (stage for stage in cli.STAGES if stage not in DEAR):
-        for named, argv in of_help(capsys, stage):
+    for stage in (stage for stage in cli.STAGES if stage not in EXPENSIVE):
+        for named, argv in examples_in_help(capsys, stage):
             code = cli.main([named, *argv, *FLAGS, "--json"])
             out, err = capsys.readouterr()
             assert code == 0, err
-            assert json.loads(out)  # exactly one document
+            assert json.loads(out)  # one document, nothing else
             ran.append(named)
-    assert {*ran, *DEAR} == cli.STAGES.keys()
+    assert {*ran, *EXPENSIVE} == cli.STAGES.keys()

@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of real work: what is left, and what runs on."""
+"""Ctrl-C and SIGTERM in the middle of real work: the tables and processes that remain."""
 
 from __future__ import annotations
 
@@ -7,93 +7,63 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.clicked_pairs import publish_pairs
+from tests.support.waiting import LIMIT_S, wait_until
 from ulr.cli.main import main
 from ulr.warehouse.lock import hold
 from ulr.warehouse.storage import Storage
 
-ROOT = Path(__file__).parent.parent.parent
-PATIENCE_S = 120
+pytestmark = [pytest.mark.spark, pytest.mark.kill]
+
+ROOT = Path(__file__).parents[2]
+MESSAGE = "ulr: interrupted; published tables are complete, re-run to continue\n"
 
 
 def processes_of(session: int) -> list[str]:
-    """What still runs of a session, whatever process group it moved to."""
-    found = []
+    """Return the commands of a session's processes, in whatever process group they are."""
+    commands = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             state = (folder / "stat").read_text().rpartition(")")[2].split()
             if int(state[3]) == session and state[0] != "Z":
-                found.append((folder / "cmdline").read_text().replace("\0", " "))
-    return found
+                commands.append((folder / "cmdline").read_text().replace("\0", " "))
+    return commands
 
 
-def interrupt(stage: str, flags: list[str], in_the_middle, number=signal.SIGINT):
-    """Start a stage as a shell would, send what Ctrl-C sends once it is at work."""
-    command = [sys.executable, "-m", "ulr.cli", stage, *flags]
-    environ = os.environ | {"PYTHONPATH": str(ROOT)}
+def interrupt(command: list[str], at_work: Callable[[], bool], number: signal.Signals) -> None:
+    """Start a command as a shell would and send a signal to its process group once it works."""
     process = subprocess.Popen(
-        command, env=environ, start_new_session=True, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [sys.executable, "-m", "ulr.cli", *command], env=os.environ | {"PYTHONPATH": str(ROOT)},
+        start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
-    end = time.monotonic() + PATIENCE_S
-    while not in_the_middle():
+    try:
+        wait_until(lambda: at_work() or process.poll() is not None, "the command did not work")
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    os.killpg(process.pid, number)
-    out, err = process.communicate(timeout=60)
-    end = time.monotonic() + 5
-    while processes_of(process.pid) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert processes_of(process.pid) == []
-    assert out == ""
-    assert err == "ulr: interrupted; what is published is whole, run again to go on\n"
-    return process.returncode
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=LIMIT_S)
+        wait_until(lambda: not processes_of(process.pid), "processes were left")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert (out, err, process.returncode) == ("", MESSAGE, 128 + number)
 
 
-@pytest.fixture(scope="module")
-def place(spark, tmp_path_factory):
-    """A warehouse with pairs, ready to be trained on."""
-    root = tmp_path_factory.mktemp("interrupt")
-    changes = {
-        "warehouse.path": f"{root}/warehouse", "simulate.path": f"{root}/log",
-        "simulate.queries": 60, "simulate.pages_per_day": 4000, "simulate.days": 1,
-        "simulate.features": 8, "simulate.docs_per_query": 8, "simulate.positions": 4,
-        "log.path": f"{root}/log/log", "features.path": f"{root}/log/features",
-        "groups.partitions": 2, "pairs.partitions": 2, "pairs.method": "naive",
-        "propensities.estimator": "given", "propensities.given.theta": "[1, 0.5, 0.3, 0.2]",
-        "lightgbm.num_leaves": 4, "lightgbm.num_threads": 1, "spark.driver.memory": "1g",
-        "train.checkpoint_every": 5, "spark.master": "local[2]",
-    }  # fmt: skip
-    flags = [flag for key, value in changes.items() for flag in ("--set", f"{key}={value}")]
-    for command in (["simulate"], ["groups", "--date", "2026-01-01"],
-                    ["propensities", "--date", "2026-01-01"],
-                    ["pairs", "--date", "2026-01-01"]):  # fmt: skip
-        assert main([*command, *flags]) == 0
-    return root, flags
-
-
-def test_an_interrupted_training_publishes_nothing_and_the_next_goes_on(place):
-    root, flags = place
-    models = root / "warehouse" / "models" / "method=naive"
-    checkpoints = root / "warehouse"
-    endless = [
-        *flags,
-        "--set",
-        "train.num_iterations=1000000",
-        "--set",
-        "train.early_stopping_round=0",
-    ]
-
-    def at_work():
-        return any("checkpoint" in str(p) for p in checkpoints.rglob("*") if p.is_file())
-
-    assert interrupt("train", endless, at_work) == 128 + signal.SIGINT
-    assert [p.name for p in models.iterdir()] == [".lock"]
+def test_an_interrupted_training_publishes_nothing_and_the_next_one_succeeds(
+    spark, tmp_path, monkeypatch
+):
+    publish_pairs(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    warehouse = tmp_path / "data" / "warehouse"
+    models = warehouse / "models" / "method=joint"
+    flags = ["--set", "train.checkpoint_every=5", "--set", "train.early_stopping_round=0"]
+    endless = ["train", *flags, "--set", "train.num_iterations=1000000"]
+    interrupt(endless, lambda: any(warehouse.glob("**/checkpoints/**/*.json")), signal.SIGINT)
+    assert [path.name for path in models.iterdir()] == [".lock"]
     with hold(Storage(str(models)), "", "the model"):
         pass
     assert main(["train", *flags, "--set", "train.num_iterations=3"]) == 0
@@ -103,10 +73,6 @@ def test_an_interrupted_training_publishes_nothing_and_the_next_goes_on(place):
 def test_an_interrupted_simulation_leaves_no_folder_behind(tmp_path):
     changes = (f"simulate.path={tmp_path}/log", "simulate.pages_per_day=50000000",
                "simulate.pages_per_file=20000", "spark.driver.memory=1g")  # fmt: skip
-    flags = [flag for change in changes for flag in ("--set", change)]
-
-    def at_work():
-        return any(tmp_path.rglob("dt=*/*.parquet"))
-
-    assert interrupt("simulate", flags, at_work, signal.SIGTERM) == 128 + signal.SIGTERM
+    command = ["simulate", *(word for change in changes for word in ("--set", change))]
+    interrupt(command, lambda: any(tmp_path.rglob("dt=*/*.parquet")), signal.SIGTERM)
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""The examples of a help text."""
+"""Extract the examples of a help text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shlex
 
 
 def examples(text: str) -> list[tuple[str, list[str]]]:
-    """(stage, arguments) of every indented line that is a command."""
+    """Return the stage and the arguments of every indented line that is a command."""
     lines = [line.strip() for line in text.splitlines() if line.startswith("  ulr ")]
-    words = [shlex.split(line, comments=True) for line in lines]
-    return [(stage, argv) for _, stage, *argv in words]
+    commands = [shlex.split(line, comments=True) for line in lines]
+    return [(stage, argv) for _, stage, *argv in commands]

@@ -14,9 +14,9 @@ def test_rows_pushed_in_batches_get_the_bins_of_rows_pushed_at_once():
     settings = {"verbose": -1, "num_threads": 1}
     bins = make_bins(X, settings)
     at_once, batches = (BinnedRows(bins, 500) for _ in range(2))
-    at_once.push(X.reshape(-1))
+    at_once.push(X)
     for start in range(0, 500, 77):
-        batches.push(X[start : start + 77].reshape(-1))
+        batches.push(X[start : start + 77])
     settings |= {"objective": "none", "force_col_wise": True}
     texts = []
     for rows in (at_once, batches):

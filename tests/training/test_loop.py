@@ -196,13 +196,16 @@ def test_an_error_of_one_worker_in_the_middle_of_training_ends_all_others():
     assert train_on(1, plan_of())[0][0].num_iterations == 12
 
 
-def test_unexpected_numbers_of_rows_or_features_are_rejected():
+@pytest.mark.parametrize("difference", [-1, 1])
+def test_an_unexpected_number_of_rows_is_rejected(difference):
+    bins, rows = sampled_bins(TRAIN_DATA, plan_of().learner()), TRAIN_DATA.pairs.rows
+    expected = rows + difference
+    with pytest.raises(UserError, match=f"{rows} rows arrived and {expected} were expected"):
+        build_shard([TRAIN_DATA], bins, expected)
+
+
+def test_an_unexpected_number_of_features_is_rejected():
     bins = sampled_bins(TRAIN_DATA, plan_of().learner())
-    rows = TRAIN_DATA.pairs.rows
-    with pytest.raises(UserError, match=f"a dataset of {rows - 1} rows with {WIDTH} features"):
-        build_shard([TRAIN_DATA], bins, rows - 1)
-    with pytest.raises(UserError, match=f"{rows} rows arrived and {rows + 1} were expected"):
-        build_shard([TRAIN_DATA], bins, rows + 1)
     narrow = replace(TRAIN_DATA, features=TRAIN_DATA.features[:, 1:])
-    with pytest.raises(UserError, match=f"{WIDTH - 1} features a row, others {WIDTH}"):
-        build_shard([narrow], bins, rows)
+    with pytest.raises(UserError, match=f"{WIDTH - 1} values where another row has {WIDTH}"):
+        build_shard([narrow], bins, narrow.pairs.rows)

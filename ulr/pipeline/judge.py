@@ -13,7 +13,7 @@ from ulr.evaluation.stage import EvaluationOutcome, build_evaluation
 from ulr.evaluation.totals import Totals, metric_values
 from ulr.groups.window import window_dates
 from ulr.models.published import evaluation_name, read_model, trained_on
-from ulr.propensity.examination import WAREHOUSE, known_propensities
+from ulr.propensity.examination import WAREHOUSE, load_examination
 from ulr.registry import CHAMPION
 from ulr.registry.client import registry_of
 from ulr.registry.promotion import Decision, promote
@@ -45,15 +45,15 @@ def evaluate_window(
     dates = window_dates(warehouse, date, settings.propensities.window_days)
     for model in (trained_on(warehouse, name) for name in models):
         if settings.evaluate.holdout == "time":
-            model.refuse_dates(dates)
+            model.check_dates(dates)
         elif settings.evaluate.holdout == "query":
-            model.refuse_queries(settings.pairs.test_fraction)
+            model.check_queries(settings.pairs.test_fraction)
     return build_evaluation(
         partial(start_session, "evaluate", settings.spark),
         warehouse,
         dates,
         models,
-        propensities=known_propensities(settings.pairs.propensities, warehouse),
+        propensities=load_examination(settings.pairs.propensities, warehouse),
         features=settings.features.path,
         test_fraction=settings.pairs.test_fraction,
         evaluate=settings.evaluate,
@@ -81,15 +81,14 @@ def challenge_champion(
 
     force: a reason to promote it whatever the gate decides.
     """
-    warehouse, method = Warehouse(settings.warehouse.path), settings.pairs.method
+    warehouse = Warehouse(settings.warehouse.path)
     return promote(
         registry_of(settings),
         warehouse,
         submission_of(warehouse, settings),
         partial(_evaluate_with_champion, warehouse, date, settings),
         settings.promote,
-        method=method,
-        measured=settings.pairs.propensities == WAREHOUSE,
+        published_propensities=settings.pairs.propensities == WAREHOUSE,
         dry_run=dry_run,
         force=force,
     )

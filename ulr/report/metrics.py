@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ulr.evaluation.counterfactual import is_lower_better
+from ulr.evaluation.metrics import is_lower_better
 from ulr.report.facts import Facts, Row
 from ulr.report.format import known
 

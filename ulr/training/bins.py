@@ -87,7 +87,7 @@ class BinnedRows:
     """A dataset of a known number of rows, which are added in batches."""
 
     def __init__(self, bins: Bins, rows: int) -> None:
-        self.rows, self.width, self._filled = rows, bins.width, 0
+        self.rows, self._filled = rows, 0
         self._handle = ctypes.c_void_p()
         _safe_call(
             _LIB.LGBM_DatasetCreateFromSerializedReference(
@@ -101,13 +101,10 @@ class BinnedRows:
         )
 
     def push(self, values: np.ndarray) -> None:
-        """Bin more rows (float32, row after row). The values are not kept."""
-        count = values.size // self.width
-        if count * self.width != values.size or self._filled + count > self.rows:
-            raise UserError(
-                f"{values.size} feature values after {self._filled} rows do not fit a dataset of "
-                f"{self.rows} rows with {self.width} features; features must have one length"
-            )
+        """Bin more rows (float32, rows x features). The values are not kept."""
+        count, width = values.shape
+        if self._filled + count > self.rows:
+            raise self._unexpected(self._filled + count)
         if not count:
             return
         values = np.ascontiguousarray(values, np.float32)
@@ -117,7 +114,7 @@ class BinnedRows:
                 values.ctypes.data_as(ctypes.c_void_p),
                 ctypes.c_int(0),  # float32
                 ctypes.c_int32(count),
-                ctypes.c_int32(self.width),
+                ctypes.c_int32(width),
                 ctypes.c_int32(self._filled),
             )
         )
@@ -126,11 +123,14 @@ class BinnedRows:
     def finish(self) -> lgb.Dataset:
         """Return the dataset; all rows must have been added."""
         if self._filled != self.rows:
-            raise UserError(
-                f"{self._filled} rows arrived and {self.rows} were expected; "
-                "the pairs table changed while it was read, run again"
-            )
+            raise self._unexpected(self._filled)
         dataset = lgb.Dataset(None, params={})
         dataset._handle = self._handle
         dataset.set_label(np.zeros(self.rows, np.float32))  # the objective reads pairs, not labels
         return dataset
+
+    def _unexpected(self, rows: int) -> UserError:
+        return UserError(
+            f"{rows} rows arrived and {self.rows} were expected; "
+            "the pairs table changed while it was read, run again"
+        )

@@ -68,7 +68,6 @@ def train_ranker(
         validation = None
     max_position = int(data.pairs.position.max(initial=1))
     if validation is not None:
-        _check_width(data, validation)
         max_position = int(validation.pairs.position.max(initial=max_position))
     state, _ = train_local_ranks(
         single_rank(),
@@ -106,11 +105,3 @@ def _split_over_ranks(
             held_out = shard(validation, rank)
         shards.append(RankShards(shard(data, rank), held_out))
     return shards
-
-
-def _check_width(data: RankingData, validation: RankingData) -> None:
-    if validation.features.shape[1] != data.features.shape[1]:
-        raise UserError(
-            f"validation rows have {validation.features.shape[1]} features, training rows "
-            f"{data.features.shape[1]}; build both pair tables from the same features"
-        )

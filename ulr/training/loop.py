@@ -17,7 +17,7 @@ import lightgbm as lgb
 import numpy as np
 
 from ulr.kernels.threads import KERNELS
-from ulr.models.text import join_models, plain_model
+from ulr.models.text import join_models, normalize_model
 from ulr.training.checkpoint import TrainState
 from ulr.training.distributed.communicator import Communicator
 from ulr.training.distributed.lightgbm_network import Network, open_network
@@ -114,7 +114,7 @@ class TrainingLoop:
         model = state.model
         if grown:
             text = booster.model_to_string(num_iteration=grown)
-            model = join_models(model, plain_model(text, self.total_rows))
+            model = join_models(model, normalize_model(text, self.total_rows))
         return replace(
             state, num_iterations=first + grown, model=model, biases=self.objective.biases,
             history=tuple(history), finished=finished,

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.engine.columns import hashes
-from ulr.errors import UserError
+from ulr.features.matrix import check_width
 from ulr.kernels.layout import PairLists, concat_pairs
 from ulr.training.bins import BinnedRows, Bins
 from ulr.training.data import RankingData
@@ -50,7 +50,7 @@ class ShardBuilder:
     """A shard of a known number of rows, which are added in pieces."""
 
     def __init__(self, bins: Bins, rows: int, model: str = "") -> None:
-        self._rows = BinnedRows(bins, rows)
+        self._rows, self._width = BinnedRows(bins, rows), bins.width
         self._model = lgb.Booster(model_str=model) if model else None
         self._threads = int(bins.parameters.get("num_threads", 0))
         self._pieces: list[RankingData] = []
@@ -58,12 +58,9 @@ class ShardBuilder:
 
     def add(self, piece: RankingData) -> None:
         """Bin a piece's rows, score them with the model so far, and keep the rest of the piece."""
-        if piece.features.shape[1] != self._rows.width:
-            raise UserError(
-                f"query {piece.query_ids[0]} has {piece.features.shape[1]} features a row, others "
-                f"{self._rows.width}; features must have one length for all"
-            )
-        self._rows.push(piece.features.reshape(-1))
+        width = np.array([piece.features.shape[1]])
+        check_width(width, width=self._width, name=lambda _: f"query {piece.query_ids[0]}")
+        self._rows.push(piece.features)
         scores = np.zeros(len(piece.features))
         if self._model is not None:
             # Summed tree by tree in order, as in training: the scores are equal to the last bit.

@@ -117,9 +117,11 @@ def _losses(number: signal.Signals, timeout: float) -> list[str]:
     return [message for _, _, message in results]
 
 
+@pytest.mark.kill
 def test_a_killed_process_is_lost_without_waiting_for_the_timeout():
     assert not any("silent" in message for message in _losses(signal.SIGKILL, timeout=300.0))
 
 
+@pytest.mark.kill
 def test_a_stopped_process_is_lost_after_the_timeout():
     assert any("worker 1 has been silent for 8 s" in m for m in _losses(signal.SIGSTOP, 8.0))

@@ -102,6 +102,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.kill
 @pytest.mark.parametrize(
     "faults", FAULTS, ids=lambda faults: "-".join(f"{k}{r}@{n}" for r, n, k in faults)
 )

@@ -21,6 +21,7 @@ from ulr.engine.shuffle import BLOCK, partition_blocks
 from ulr.errors import UserError
 from ulr.features.split import sample_queries
 from ulr.training.bins import in_sample
+from ulr.training.data import feature_width
 from ulr.training.distributed.task import TRAIN, VALIDATION
 from ulr.warehouse.schema import pairs_schema
 from ulr.warehouse.storage import open_filesystem
@@ -29,6 +30,7 @@ Batches = Iterator[pa.RecordBatch]
 READ_QUERIES = 512  # per batch: some megabytes of features
 _INDEX_SCHEMA = "file int, key long, rows int, pairs long, max_position int, validation boolean"
 _INDEXED = ["query_id", "doc_ids", "positions", "pair_i"]
+_SAMPLED = ["query_id", "doc_ids", "features"]
 
 
 @dataclass(frozen=True)
@@ -149,40 +151,28 @@ def _index(batches: Batches, *, source: PairFiles) -> Batches:
 
 
 def _width(source: PairFiles, number: int) -> int:
-    """Return the number of features in the first query of a file."""
+    """Return the number of features in the first queries of a file."""
     numbers = iter([pa.record_batch({"id": [number]})])
-    _, _, table = next(_read(numbers, source, ["doc_ids", "features"]))
-    values, rows = (lists(table[name]).lengths[0] for name in ("features", "doc_ids"))
-    return int(values // max(rows, 1))
+    _, _, table = next(_read(numbers, source, _SAMPLED))
+    return feature_width(table)
 
 
 def _sample(
     batches: Batches, *, source: PairFiles, train: list[np.ndarray], total: int, width: int
 ) -> Batches:
-    for number, start, queries in _read(batches, source, ["query_id", "doc_ids", "features"]):
+    for number, start, queries in _read(batches, source, _SAMPLED):
         chosen = train[number][start : start + queries.num_rows]
         table = queries.filter(pa.array(chosen)).combine_chunks()
         if not table.num_rows:
             continue
         keys, sizes = hashes(table["query_id"]), lists(table["doc_ids"]).lengths
-        _check_width(table, sizes, width)
+        feature_width(table, width)
         inside = in_sample(keys, sizes, total)
         features = whole(table["features"]).flatten()
         rows = pa.FixedSizeListArray.from_arrays(features, width).filter(pa.array(inside))
         key = np.repeat(keys, sizes)[inside].view(np.int64)
         yield pa.RecordBatch.from_arrays(
             [pa.array(key), rows.cast(pa.list_(pa.float32()))], ["key", "features"]
-        )
-
-
-def _check_width(table: pa.Table, rows: np.ndarray, width: int) -> None:
-    values = lists(table["features"]).lengths
-    wrong = np.flatnonzero(values != rows * width)
-    if wrong.size:
-        at = int(wrong[0])
-        raise UserError(
-            f"query {table['query_id'][at]} has {values[at]} feature values for {rows[at]} "
-            f"documents, others {width} a document; features must have one length for all"
         )
 
 
