@@ -11,7 +11,7 @@ BENCH_READY := $(VENV)/.bench-ready
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 PURE := -m "not spark and not cluster"
 
-.PHONY: demo test test-pure coverage bench dist pictures transcript lint format clean java
+.PHONY: demo test test-pure coverage bench dist docs pictures transcript lint format clean java
 
 test: $(READY) java lint
 	$(PYTEST)
@@ -34,6 +34,10 @@ demo: $(READY) java
 
 bench: $(BENCH_READY) java
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m tests.bench.$$name || exit 1; done
+
+# The page of all settings, from conf/base.yaml.
+docs: $(READY)
+	$(BIN)/python docs/settings.py > docs/settings.md
 
 pictures: $(READY) java
 	$(BIN)/python docs/terminal.py

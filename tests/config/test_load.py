@@ -17,25 +17,25 @@ def test_the_shipped_settings_are_valid():
     assert load_settings(None).groups.partitions == 8
 
 
-def test_a_change_beats_the_overlay_and_the_overlay_beats_the_base(tmp_path):
+def test_a_change_overrides_the_overlay_and_the_overlay_overrides_the_base(tmp_path):
     overlay = tmp_path / "my.yaml"
     overlay.write_text("groups: {partitions: 3, max_position: 7}")
     settings = load_settings(str(overlay), ["groups.partitions=5"])
     assert (settings.groups.partitions, settings.groups.max_position) == (5, 7)
 
 
-def test_sparks_own_keys_keep_their_dots():
+def test_keys_of_spark_keep_their_dots():
     settings = load_settings(None, ["spark.sql.shuffle.partitions=3"])
     assert settings.spark["sql.shuffle.partitions"] == 3
 
 
-def test_settings_cannot_be_changed_afterwards():
+def test_loaded_settings_are_frozen():
     with pytest.raises(ValueError, match="frozen"):
         load_settings(None).groups.partitions = 2
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "expected"),
     [
         ("groups.partitons=2", ["groups.partitons", "partitions"]),
         ("groups.partitions=many", ["groups.partitions", "'many'", "integer"]),
@@ -53,15 +53,15 @@ def test_settings_cannot_be_changed_afterwards():
         ("nosuch.key=1", ["nosuch", "allowed", "groups"]),
     ],
 )
-def test_a_bad_change_is_one_line_that_names_it_and_what_is_allowed(change, words):
+def test_an_invalid_change_is_one_line_with_the_key_and_what_is_allowed(change, expected):
     with pytest.raises(UserError) as error:
         load_settings(None, [change])
     line = str(error.value)
     assert "\n" not in line
-    assert all(word in line for word in [*words, f"--set {change}"])
+    assert all(word in line for word in [*expected, f"--set {change}"])
 
 
-def test_a_bad_key_in_a_file_names_the_file(tmp_path):
+def test_the_error_of_an_unknown_key_names_its_file(tmp_path):
     overlay = tmp_path / "night.yaml"
     overlay.write_text("log: {pth: somewhere}")
     with pytest.raises(UserError, match=r"night\.yaml: unknown key log\.pth"):
@@ -90,16 +90,19 @@ def test_printed_settings_can_be_used_as_an_overlay(tmp_path):
 def test_the_settings_are_found_in_a_zip_of_the_package(tmp_path):
     root = Path(__file__).parents[2]
     with zipfile.ZipFile(tmp_path / "ulr.zip", "w") as archive:
-        for path in (root / "ulr").glob("*.py"):
-            archive.write(path, f"ulr/{path.name}")
+        for path in (root / "ulr").rglob("*.py"):
+            archive.write(path, path.relative_to(root))
         for path in (root / "conf").glob("*.yaml"):
             archive.write(path, f"ulr/conf/{path.name}")
     program = (
-        "from ulr.config.load import load_settings as load; print(load(None).train.num_iterations)"
+        "from ulr.config import load\n"
+        "print(load.__file__, load.load_settings(None).train.num_iterations)"
     )
     env = os.environ | {"PYTHONPATH": str(tmp_path / "ulr.zip")}
     done = subprocess.run(
         [sys.executable, "-c", program], env=env, cwd=tmp_path, capture_output=True, text=True,
         check=True,
     )  # fmt: skip
-    assert int(done.stdout) == load_settings(None).train.num_iterations
+    module, iterations = done.stdout.split()
+    assert module.startswith(str(tmp_path / "ulr.zip"))
+    assert int(iterations) == load_settings(None).train.num_iterations

@@ -16,7 +16,7 @@ def test_the_examples_in_the_docstrings_hold():
 
 
 @given(st.text(alphabet="0123:,a ", max_size=9))
-def test_a_name_parses_exactly_when_a_plain_reading_accepts_it(text):
+def test_exactly_the_names_of_the_plain_grammar_are_parsed(text):
     depth = oracle.bucket_depth(text)
     if depth is None:
         with pytest.raises(ValueError, match="bucket"):
@@ -30,7 +30,7 @@ sides = st.lists(st.integers(1, 7), min_size=1, max_size=2, unique=True).map(sor
 
 
 @given(sides, sides)
-def test_a_swap_moves_the_source_to_the_target_and_nothing_else(target, source):
+def test_a_swap_moves_only_its_positions(target, source):
     if len(target) != len(source) or target == source:
         return
     name = f"{','.join(map(str, target))}:{','.join(map(str, source))}"

@@ -22,7 +22,7 @@ PLAN = Plan("salt", (("1:2", 0.2), ("1:5", 0.1), ("1,2:2,5", 0.1)))
 REQUESTS = [f"request-{i}" for i in range(40_000)]
 
 
-def test_shares_and_arms_are_uniform():
+def test_fractions_and_arms_are_as_planned():
     drawn = Counter(assign(r, PLAN, 10) for r in REQUESTS)
     expected = {NONE: 0.6}
     for bucket, fraction in PLAN.buckets:
@@ -32,7 +32,7 @@ def test_shares_and_arms_are_uniform():
     assert chisquare(observed, np.array(list(expected.values())) * len(REQUESTS)).pvalue > 0.001
 
 
-def test_a_request_is_always_assigned_alike_and_another_salt_draws_anew():
+def test_an_assignment_is_repeatable_and_another_salt_gives_an_independent_one():
     first = [assign(r, PLAN, 10) for r in REQUESTS[:5000]]
     assert first == [assign(r, PLAN, 10) for r in REQUESTS[:5000]]
     other = [assign(r, PLAN._replace(salt="other"), 10) for r in REQUESTS[:5000]]
@@ -40,7 +40,7 @@ def test_a_request_is_always_assigned_alike_and_another_salt_draws_anew():
     assert same / 5000 == pytest.approx(0.2**2 + 0.1**2 + 0.1**2, abs=0.02)
 
 
-def test_a_page_too_short_for_its_bucket_takes_no_part_and_others_stay():
+def test_a_page_too_short_for_its_bucket_is_in_none_and_others_are_unchanged():
     for request in REQUESTS[:2000]:
         long, short = assign(request, PLAN, 10), assign(request, PLAN, 4)
         assert short == (long if long.bucket == "1:2" else NONE)
@@ -54,7 +54,7 @@ def test_arranging_swaps_only_in_the_swapped_arm():
     assert arrange(documents, NONE) == documents
 
 
-def test_plans_are_read_and_bad_ones_refused():
+def test_plans_are_read_and_invalid_ones_refused():
     text = json.dumps({"salt": "s", "buckets": [{"bucket": "1:2", "fraction": 0.5}]})
     assert load_plan(text) == Plan("s", (("1:2", 0.5),))
     for bucket, fraction in (("1:1", 0.1), ("1:2", 1.5), ("1:2", -0.1)):
@@ -72,7 +72,7 @@ def test_a_serving_system_needs_nothing_but_the_standard_library(module):
     assert {r for r in roots if r.startswith("ulr")} <= {"ulr.experiments.buckets"}
 
 
-def test_the_plan_needs_the_pages_that_its_formula_says():
+def test_the_pages_of_a_plan_follow_the_formula():
     together = np.diag([0.4, 0.1])
     theta = np.array([1.0, 0.5])
     (bucket,) = design(
@@ -88,7 +88,7 @@ def test_the_plan_needs_the_pages_that_its_formula_says():
     assert bucket.clicks_lost_a_day == pytest.approx(lost * 1000 * 0.5 / 2)
 
 
-def test_shares_of_a_plan_add_up_and_deeper_positions_get_more():
+def test_fractions_of_a_plan_add_up_and_deeper_positions_get_more():
     theta = np.arange(1, 6) ** -1.0
     rate = 0.3 * theta
     together = np.outer(rate, rate)
@@ -107,7 +107,7 @@ def test_shares_of_a_plan_add_up_and_deeper_positions_get_more():
     assert plan[0].fraction < plan[3].fraction
 
 
-def test_planned_pages_give_the_planned_error():
+def test_the_planned_pages_give_the_planned_error():
     positions = 5
     theta = np.arange(1, positions + 1) ** -1.0
     relevance = queries(np.random.default_rng(0), 8, positions)

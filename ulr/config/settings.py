@@ -1,4 +1,7 @@
-"""What may be set: one frozen model per section. The values live in `conf/base.yaml` alone."""
+"""Names and types of all settings: one frozen model per section.
+
+The defaults and the meaning of each setting are in `conf/base.yaml` only.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,19 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Section(BaseModel):
-    """A group of settings: no unknown keys, no changes."""
+    """A group of settings; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Warehouse(Section):
-    """Where tables are kept."""
+    """Where the tables are."""
 
     path: str
 
 
 class Examination(Section):
-    """How simulated users browse."""
+    """How simulated users examine a page."""
 
     model: Literal["independent", "continuous", "row_skipping", "cascade", "single_choice"]
     curve: Literal["power", "eye_tracking"]
@@ -39,7 +42,7 @@ class Examination(Section):
 
 
 class Clicks(Section):
-    """What simulated users click among the documents they examine."""
+    """Click probabilities of simulated users."""
 
     positive: Fraction
     negative: Fraction
@@ -47,7 +50,7 @@ class Clicks(Section):
 
 
 class Segment(Section):
-    """A part of the traffic with its own examination curve."""
+    """A fraction of the traffic with a separate examination curve."""
 
     name: str
     fraction: Fraction
@@ -55,7 +58,7 @@ class Segment(Section):
 
 
 class Swap(Section):
-    """A swap experiment, or a family of them that shares its traffic evenly."""
+    """A swap experiment, or a family of experiments with equal traffic."""
 
     kind: Literal["single", "adjacent", "pair"] | None = None
     bucket: str | None = None
@@ -71,7 +74,7 @@ class Swap(Section):
 
     @property
     def last_position(self) -> int:
-        """How deep a page must be for the first of the buckets."""
+        """Deepest position of the first bucket."""
         if self.bucket is not None:
             return parse_bucket(self.bucket).last_position
         return 3 if self.kind == "pair" else 2
@@ -118,7 +121,7 @@ class Simulate(Section):
 
 
 class Log(Section):
-    """The click log that is read."""
+    """The click log to read."""
 
     path: str
     format: Literal["parquet", "json", "csv"]
@@ -135,21 +138,21 @@ class Groups(Section):
 
 
 class Given(Section):
-    """A curve that is known already."""
+    """A known examination curve."""
 
     theta: list[float]
     file: str | None
 
 
 class Harvest(Section):
-    """Natural rank changes."""
+    """Estimates from natural rank changes."""
 
     weight: Literal["pooled", "document"]
     blocks: Annotated[int, Field(ge=3)]
 
 
 class RegressionEm(Section):
-    """Expectation, maximisation, and the trees in between."""
+    """Regression EM."""
 
     features: str | None
     queries: Count
@@ -159,19 +162,12 @@ class RegressionEm(Section):
 
 
 class Propensities(Section):
-    """theta and psi from groups."""
+    """Estimation of theta and psi."""
 
     estimator: Literal[
-        "single_swap",
-        "adjacent_chain",
-        "combined",
-        "all_pairs",
-        "pivot",
-        "adjacent",
-        "regression_em",
-        "affine",
-        "given",
-    ]
+        "single_swap", "adjacent_chain", "combined", "all_pairs", "pivot", "adjacent",
+        "regression_em", "affine", "given",
+    ]  # fmt: skip
     joint: Literal["all_swaps", "pair_swaps", "none"]
     browsing_model: Literal["auto", "independent", "continuous", "row_skipping"]
     row_width: Count
@@ -212,7 +208,7 @@ class Features(Section):
 
 
 class Pairs(Section):
-    """Weighted pair tables."""
+    """The table of weighted pairs."""
 
     method: Method
     propensities: str
@@ -228,7 +224,7 @@ class Pairs(Section):
 
 
 class Train(Section):
-    """The ranking model."""
+    """Training of the ranking model."""
 
     num_iterations: Count
     objective: Literal["lambdarank", "ranknet"]
@@ -247,20 +243,20 @@ class Train(Section):
 
 
 class Nightly(Section):
-    """What a night does besides its one model."""
+    """Further models of a night."""
 
     baselines: list[Method]
 
 
 class Compare(Section):
-    """Several methods trained on one log."""
+    """Comparison of several methods on one log."""
 
     methods: list[Method]
     test_fraction: Annotated[float, Field(gt=0, lt=1)]
 
 
 class Evaluate(Section):
-    """How a model is judged."""
+    """Evaluation of models."""
 
     holdout: Literal["query", "time", "none"]
     correction: Literal["theta", "affine"]
@@ -297,7 +293,7 @@ class Score(Section):
 
 
 class Settings(Section):
-    """Everything, one section per stage."""
+    """All settings, one section per stage."""
 
     warehouse: Warehouse
     spark: dict[str, str | int | float | bool]
@@ -318,5 +314,5 @@ class Settings(Section):
     score: Score
 
     def with_method(self, method: str) -> Settings:
-        """The same for another method."""
+        """Return the settings with another method."""
         return self.model_copy(update={"pairs": self.pairs.model_copy(update={"method": method})})

@@ -1,9 +1,9 @@
-"""Swap buckets: the name of an experiment, and the permutation its swapped arm applies.
+"""Swap buckets: the name of an experiment, and the permutation that its swapped arm applies.
 
 A bucket names two sides of equal length. ``1:5`` exchanges positions 1 and 5; ``1,2:4,7`` brings
 the pair at (4,7) to (1,2). Sides may overlap (``1,2:2,5``): the second side's documents go to the
 first side's positions in order, and the displaced documents fill the vacated positions in order.
-Positions are 1-based. No dependency: a serving system can import this file alone.
+Positions are 1-based. This file needs the standard library only, so a serving system can copy it.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ MAX_SIDE = 2
 
 
 class Bucket(NamedTuple):
-    """A parsed bucket: documents at `source` are brought to `target` in the swapped arm."""
+    """A parsed bucket: the swapped arm moves the documents at `source` to `target`."""
 
     target: tuple[int, ...]
     source: tuple[int, ...]
 
     @property
     def name(self) -> str:
-        """The bucket as it is written in the log."""
+        """The bucket as written in the log."""
         return f"{_join(self.target)}:{_join(self.source)}"
 
     @property
     def last_position(self) -> int:
-        """The deepest position that the bucket touches."""
+        """The deepest position of the bucket."""
         return max(self.target + self.source)
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """Every position whose document may change between the arms, in order."""
+        """Every position that differs between the arms, ascending."""
         return tuple(sorted({*self.target, *self.source}))
 
 
@@ -46,27 +46,27 @@ def _parse_side(text: str) -> tuple[int, ...]:
     if len(side) != text.count(",") + 1 or len(side) > MAX_SIDE:
         raise ValueError("a side is one position, or two joined by a comma")
     if any(a >= b for a, b in pairwise(side)):
-        raise ValueError("the positions of a side must rise")
+        raise ValueError("the positions of a side must be ascending")
     return side
 
 
 @lru_cache(maxsize=4096)
 def parse_bucket(text: str) -> Bucket:
-    """Read a bucket name, or raise ValueError with the reason it is not one."""
+    """Return the bucket of a name such as 1:5; ValueError if it is not one."""
     sides = text.split(":")
     if len(sides) != 2:
         raise ValueError(f"bucket {text!r}: expected two sides joined by ':', such as 1:5")
     try:
         bucket = Bucket(_parse_side(sides[0]), _parse_side(sides[1]))
-    except ValueError as why:
-        raise ValueError(f"bucket {text!r}: {why}") from None
+    except ValueError as error:
+        raise ValueError(f"bucket {text!r}: {error}") from None
     if len(bucket.target) != len(bucket.source) or bucket.target == bucket.source:
         raise ValueError(f"bucket {text!r}: the sides must be two different sets of equal size")
     return bucket
 
 
 def permutation(bucket: Bucket, length: int) -> list[int]:
-    """Index i of the result is the original index of the document that the swap shows at i.
+    """Return the original index of the document that the swapped arm shows at each index.
 
     >>> permutation(parse_bucket("1:3"), 4)
     [2, 1, 0, 3]
@@ -76,8 +76,7 @@ def permutation(bucket: Bucket, length: int) -> list[int]:
     order = list(range(length))
     displaced = [p for p in bucket.target if p not in bucket.source]
     vacated = [p for p in bucket.source if p not in bucket.target]
-    for to, came_from in zip(bucket.target, bucket.source, strict=True):
-        order[to - 1] = came_from - 1
-    for to, came_from in zip(vacated, displaced, strict=True):
-        order[to - 1] = came_from - 1
+    moves = [*zip(bucket.target, bucket.source, strict=True), *zip(vacated, displaced, strict=True)]
+    for to, origin in moves:
+        order[to - 1] = origin - 1
     return order

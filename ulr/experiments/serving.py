@@ -1,7 +1,7 @@
-"""Swap experiments on the serving side: who takes part, in which arm, and what is shown.
+"""Swap experiments on the serving side: bucket and arm of a request, and the order to show.
 
-Needs this file and `buckets.py` and nothing else. The same request id, salt and plan give the same
-answer on every server, for ever; another salt gives an unrelated draw.
+A serving system needs this file and `buckets.py` only. The same request id, salt and plan give the
+same assignment on every server; another salt gives an independent one.
 
     plan = load_plan(open("plan.json").read())
     chosen = assign(request_id, plan, len(documents))
@@ -21,14 +21,14 @@ Document = TypeVar("Document")
 
 
 class Plan(NamedTuple):
-    """Buckets with their shares of all traffic; the rest takes part in none."""
+    """Buckets, each with its fraction of all traffic; the remaining requests are in no bucket."""
 
     salt: str
     buckets: tuple[tuple[str, float], ...]
 
 
 class Assignment(NamedTuple):
-    """What to log: both None where the request takes no part."""
+    """The values to log; both are None for a request in no bucket."""
 
     bucket: str | None
     swapped: bool | None
@@ -38,13 +38,13 @@ NONE = Assignment(None, None)
 
 
 def load_plan(text: str) -> Plan:
-    """Read the JSON that `ulr plan-swaps` writes; ValueError if it could not be served."""
+    """Return the plan that `ulr plan-swaps` wrote as JSON; ValueError if it is invalid."""
     content = json.loads(text)
     buckets = tuple((b["bucket"], float(b["fraction"])) for b in content["buckets"])
     for name, fraction in buckets:
         parse_bucket(name)
         if fraction < 0:
-            raise ValueError(f"bucket {name}: fraction {fraction} is below 0")
+            raise ValueError(f"bucket {name}: fraction {fraction} is negative")
     total = sum(fraction for _, fraction in buckets)
     if total > 1 + 1e-9:
         raise ValueError(f"the fractions of the buckets add up to {total}, more than 1")
@@ -52,10 +52,10 @@ def load_plan(text: str) -> Plan:
 
 
 def assign(request_id: str, plan: Plan, length: int) -> Assignment:
-    """Bucket and arm of a request whose page has `length` documents.
+    """Return bucket and arm of a request whose page has `length` documents.
 
-    A page too short for its bucket takes no part; it is not moved to another bucket, because that
-    would make the buckets' traffic differ.
+    A page too short for its bucket is in none. Moving it to another bucket would give the buckets
+    different traffic.
     """
     draw = _uniform(plan.salt, "bucket", request_id)
     for name, fraction in plan.buckets:
@@ -68,14 +68,14 @@ def assign(request_id: str, plan: Plan, length: int) -> Assignment:
 
 
 def arrange(documents: Sequence[Document], chosen: Assignment) -> list[Document]:
-    """The documents in the order to show."""
+    """Return the documents in the order to show."""
     if chosen.bucket is None or not chosen.swapped:
         return list(documents)
     return [documents[i] for i in permutation(parse_bucket(chosen.bucket), len(documents))]
 
 
 def _uniform(*parts: str) -> float:
-    """A number in [0, 1) from the parts; lengths are hashed too, so no two lists run together."""
+    """Hash the parts, each with its length, to a number in [0, 1)."""
     text = "".join(f"{len(part)}:{part}" for part in parts)
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) / 2.0**53
