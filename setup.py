@@ -36,10 +36,15 @@ setup(
     # The settings are part of the package, so that they are found in a zip on a cluster too.
     packages=[*find_packages(include=["ulr", "ulr.*"]), "ulr.conf"],
     package_dir={"ulr.conf": "conf"},
-    package_data={"ulr.conf": ["*.yaml"], "ulr.report": ["*.css", "*.js"]},
+    package_data={
+        "ulr": ["py.typed"],
+        "ulr.conf": ["*.yaml"],
+        "ulr.report": ["*.css", "*.js", "templates/*.html"],
+    },
     install_requires=[
+        "Jinja2>=3.1",
         "lightgbm>=4.7,<5",
-        "matplotlib>=3.9",
+        "MarkupSafe>=2.1",
         "mlflow>=3,<4",
         "numba>=0.61",
         "numpy>=2",

@@ -82,9 +82,7 @@ def _installed(requirement: Requirement) -> Distribution:
     try:
         return distribution(requirement.name)
     except PackageNotFoundError:
-        sys.exit(
-            f"pack: {requirement} is not installed for {sys.executable}; run `make dist`"
-        )
+        sys.exit(f"pack: {requirement} is not installed for {sys.executable}; run `make dist`")
 
 
 def interpreter() -> Files:

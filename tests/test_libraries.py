@@ -12,6 +12,7 @@ ALLOWED = {
     "numba": ("kernels/",),
     "mlflow": ("registry/",),
     "rich": ("cli/",),
+    "jinja2": ("report/",),
     "lightgbm": ("training/", "models/", "propensity/regression_em"),
     "pyspark": (
         "engine/", "ml/", "pipeline/", "cli/",

@@ -11,7 +11,7 @@ from ulr.redact import HIDDEN, redact
      "spark.hadoop.fs.azure.account.key.box", "spark.hadoop.fs.s3a.encryption.key",
      "spark.hadoop.fs.gs.auth.service.account.private.key", "api_key"],
 )  # fmt: skip
-def test_a_setting_that_opens_a_door_is_hidden(name):
+def test_a_secret_setting_is_hidden(name):
     assert redact({name: "open", "groups.partitions": "8"}) == {
         name: HIDDEN, "groups.partitions": "8",
     }  # fmt: skip
@@ -24,5 +24,5 @@ def test_a_setting_that_opens_a_door_is_hidden(name):
      ("https://host/a@b?sig=x&page=2", "https://host/a@b?sig=***&page=2"),
      ("s3://bucket?access_key=x&secret_key=y", "s3://bucket?access_key=***&secret_key=***")],
 )  # fmt: skip
-def test_an_address_is_shown_without_its_passwords(address, shown):
+def test_a_url_is_shown_without_its_passwords(address, shown):
     assert redact({"path": address}) == {"path": shown}

@@ -1,1 +1,52 @@
-"""Unbiased learning to rank from click logs, on Spark and LightGBM."""
+"""Unbiased learning to rank from click logs, on Spark and LightGBM.
+
+The rooms of the pipeline, each reading the tables that the one before it published:
+
+    clicklog -> groups -> propensity -> pairs -> training -> evaluation -> registry
+
+    clicklog      reads the files of the click log and checks them against its contract
+    groups        reduces the pages of a date to histograms of click patterns
+    propensity    estimates how likely each position, and each pair of positions, is examined
+    pairs         turns groups, propensities and features into weighted preference pairs
+    training      trains a LightGBM model on the pairs, in one process or on Spark barrier tasks
+    evaluation    evaluates models on held-out queries
+    registry      registers models in MLflow and promotes them through a gate
+
+What these work on:
+
+    features      feature files, and groups joined with them query by query
+    simulate      a click log whose true relevance and examination are known
+    experiments   swap experiments: names, plan, and the code for the serving side
+    models        trained models: load, compare, score, export
+
+What users meet:
+
+    cli           the `ulr` command
+    pipeline      the stages in order: a night, a comparison
+    report        the HTML page of a run
+    ml            the pyspark.ml Estimator and the notebook API
+
+What everything stands on:
+
+    warehouse     tables that are published atomically, and their schemas
+    engine        the Spark session, Arrow columns, shuffle blocks, failures
+    config        settings and how they are loaded
+    kernels       numba kernels on flat arrays
+    errors, dates, redact, version    single modules
+
+A room imports only the rooms before it in this order, which import-linter checks: experiments,
+kernels, config, engine, warehouse, clicklog, groups, features, simulate, propensity, pairs, models,
+training, evaluation, ml, report, registry, pipeline, cli. Public names are imported on first use.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_PUBLIC = {"UnbiasedLambdaMART": "ulr.ml.estimator", "__version__": "ulr.version"}
+__all__ = ["UnbiasedLambdaMART", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)

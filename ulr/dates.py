@@ -1,4 +1,4 @@
-"""Dates as users write them: one, or a range."""
+"""Dates as users write them, and the date that is held out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ulr.errors import UserError
 
 
 def parse_dates(text: str) -> list[dt.date]:
-    """`2026-01-31`, or `2026-01-01..2026-01-31`, both ends included."""
+    """Return the dates of `2026-01-31`, or of `2026-01-01..2026-01-31`, both ends included."""
     first, dots, last = text.partition("..")
     try:
         start = dt.date.fromisoformat(first)
@@ -24,12 +24,15 @@ def parse_dates(text: str) -> list[dt.date]:
 
 
 def held_out(dates: Sequence[dt.date], by_time: bool) -> tuple[list[dt.date], list[dt.date]]:
-    """The dates to train on and those to judge by: all and all, or the last day kept aside."""
+    """Return the dates to train on and those to evaluate on: all and all, or split by time.
+
+    Split by time, the last date is for evaluation and the dates before it are for training.
+    """
     if not by_time:
         return list(dates), list(dates)
     if len(dates) < 2:
         raise UserError(
-            f"evaluate.holdout=time keeps {dates[-1]} aside and there are no groups before "
-            "it; build an earlier date, or use evaluate.holdout=query"
+            f"evaluate.holdout=time holds out {dates[-1]}, and no earlier date has groups to train "
+            "on; build an earlier date, or use evaluate.holdout=query"
         )
     return list(dates[:-1]), [dates[-1]]

@@ -1,25 +1,25 @@
-"""Errors that are one line to the user, and the exit code that a scheduler sees for each."""
+"""Errors that a user sees as one line, each with the exit code for a scheduler."""
 
 
 class UserError(ValueError):
-    """Something the user gave cannot work: says what was given, what is allowed, what to do."""
+    """A setting, option or input is unusable: the message says what is allowed, and the fix."""
 
     exit_code = 2
 
 
 class InvalidData(UserError):
-    """The data broke its contract too often to be trusted; nothing was published."""
+    """The data broke its contract too often; nothing was published."""
 
     exit_code = 3
 
 
 class EnvironmentCheckFailed(UserError):
-    """The machine, or a service that it needs, is not ready for the stages."""
+    """The machine or a required service is not ready for the stages."""
 
     exit_code = 1
 
 
 class RegistryUnavailable(UserError):
-    """The tracking server does not answer. Nobody's mistake: a failure that may pass."""
+    """The tracking server does not answer; a retry may succeed."""
 
     exit_code = 1

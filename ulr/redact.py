@@ -1,4 +1,4 @@
-"""Settings as others may see them: nothing that opens a door."""
+"""Settings and messages without passwords, for logs and reports."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ _QUERY = re.compile(r"([?&][^=&\s]*(?:secret|passw|token|key|sig)[^=&\s]*=)[^&\s
 
 
 def redact(settings: dict[str, str]) -> dict[str, str]:
-    """Flat settings without passwords: by the name of the setting, or inside an address."""
-    return {name: HIDDEN if _SECRET_KEY.search(name) else redact_text(value)
-            for name, value in settings.items()}  # fmt: skip
+    """Return flat settings with secrets hidden: by the setting's name, or inside a URL."""
+    return {
+        name: HIDDEN if _SECRET_KEY.search(name) else redact_text(value)
+        for name, value in settings.items()
+    }
 
 
 def redact_text(value: str) -> str:
-    """Words without the passwords of the addresses in them."""
+    """Return the text with the passwords of its URLs hidden."""
     return _QUERY.sub(rf"\1{HIDDEN}", _USER.sub(HIDDEN, value))

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -116,28 +117,30 @@ def one_process(args: argparse.Namespace, files: list[str]) -> dict:
     """LightGBM's learner for one process, with our gradients, on two threads."""
     from ulr.training.checkpoint import TrainState
     from ulr.training.data import read_pairs
-    from ulr.training.distributed.communicator import Communicator
-    from ulr.training.local import bins_of
-    from ulr.training.loop import TrainSpec, Worker
-    from ulr.training.parameters import split_parameters
-    from ulr.training.shard import ShardBuilder
+    from ulr.training.distributed.communicator import single_rank
+    from ulr.training.local import sampled_bins
+    from ulr.training.loop import TrainingLoop
+    from ulr.training.plan import TrainPlan
+    from ulr.training.shard import RankShards, ShardBuilder
 
-    learner = split_parameters({**SETTINGS, "num_threads": 2}, "lambdarank")
+    plan = TrainPlan("joint", args.trees, {**SETTINGS, "num_threads": 2})
+    learner = plan.learner()
     first = read_pairs([pq.read_table(files[0])])
     start = time.monotonic()
-    builder = ShardBuilder(bins_of(first, learner), args.queries // FILES * FILES * DOCS)
+    builder = ShardBuilder(sampled_bins(first, learner), args.queries // FILES * FILES * DOCS)
     for file in files:
         for batch in pq.ParquetFile(file).iter_batches(1024):
             builder.add(read_pairs([pa.Table.from_batches([batch])]))
     shard = builder.finish()
     ingested = time.monotonic() - start
-    spec = TrainSpec(args.trees, learner, checkpoint_every=50)
-    warm = Worker(Communicator(0, [None], 1.0), TrainSpec(1, learner), shard, None, TrainState())
-    warm.run(lambda state: None, lambda number, value: None)
-    worker = Worker(Communicator(0, [None], 1.0), spec, shard, None, TrainState())
+    shards = RankShards(shard)
+    warm_up = replace(plan, num_iterations=1)
+    loop = TrainingLoop(single_rank(), warm_up, learner, shards, TrainState())
+    loop.run()
+    loop = TrainingLoop(single_rank(), plan, learner, shards, TrainState())
     start = time.monotonic()
-    worker.run(lambda state: None, lambda number, value: None)
-    seconds = {**vars(worker.timings), "train": time.monotonic() - start, "ingest": ingested}
+    loop.run()
+    seconds = {**vars(loop.timings), "train": time.monotonic() - start, "ingest": ingested}
     return {"workers": [{"rows": shard.rows, "seconds": seconds}]}
 
 

@@ -58,7 +58,7 @@ def _lists(queries: int, docs: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _label_pairs(labels: np.ndarray) -> PairLists:
     """Every pair of different labels, weighted by its gain: what LightGBM computes with."""
-    queries, docs = labels.shape
+    docs = labels.shape[1]
     i, j = np.triu_indices(docs, 1)
     gains = 2.0**labels
     more = gains[:, i] - gains[:, j]

@@ -66,7 +66,7 @@ def state(folder: Path) -> dict[str, str]:
     registry = Registry(str(folder / "mlflow"), experiment="ulr", name="ulr-ranker")
     versions = registry.versions()
     runs = registry.client.search_runs([registry.experiment_id()])
-    champion = registry.holder(CHAMPION)
+    champion = registry.version_with_alias(CHAMPION)
     found["registry"] = (
         f"{len(versions)} versions, {len(runs)} runs, champion {champion and champion.version}"
     )

@@ -34,7 +34,7 @@ from ulr.pairs.table import build_pair_table, make_pair_config
 from ulr.propensity.examination import Examination
 from ulr.training.data import read_pairs
 from ulr.training.local import train_ranker
-from ulr.training.objective import first_biases
+from ulr.training.plan import UNBIASED_LAMBDAMART, TrainPlan
 
 METHODS = ("naive", "robust", "pns", "prs", "ips-all", "affine", "t+/t- p=0", "t+/t- p=2", "joint",
            "joint, plain")  # fmt: skip
@@ -68,12 +68,10 @@ class Cell:
         known = replace(self.known, alpha=self.known.theta, beta=np.zeros(self.known.depth))
         pair_config = make_pair_config(method, known, co_click_variance=np.inf if plain else None)
         data = read_pairs([build_pair_table(self.groups, self.features, pair_config)[0]])
-        biases = None
-        if method == "unbiased-lambdamart":
-            biases = first_biases(known.depth, int(name[-1]))
-        how = {"lightgbm": self.lightgbm, "biases": biases, "nonnegative_weights": not plain}
-        ranker = train_ranker(data, num_iterations=self.rounds, **how)
-        return ranker.predict
+        plan = TrainPlan(method, self.rounds, self.lightgbm, nonnegative_weights=not plain)
+        if method == UNBIASED_LAMBDAMART:
+            plan = replace(plan, bias_regularization=int(name[-1]))
+        return train_ranker(data, plan).predict
 
     def _labels(self):
         rows = self.log.documents[self.log.documents >= 0]

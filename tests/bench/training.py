@@ -28,7 +28,7 @@ from tests.bench.worlds import (
     groups_table,
     synthetic_corpus,
 )
-from ulr.training.distributed.task import forget_peak, peak_bytes, resident_bytes
+from ulr.training.distributed.task import peak_bytes, reset_peak, resident_bytes
 
 OURS, MORE = "ulr joint", "ulr joint, 10x sessions"
 PEERS = ("LightGBM lambdarank", "LightGBM position", "XGBoost unbiased")
@@ -73,7 +73,7 @@ def _contest(args: argparse.Namespace) -> dict[str, float]:
         runner = _ours
     else:
         inputs, runner = _expanded(corpus, log), _lightgbm if "LightGBM" in args.only else _xgboost
-    forget_peak()  # of making the log
+    reset_peak()  # of making the log
     before = resident_bytes()
     start = time.perf_counter()
     predict = runner(inputs, log, args)
@@ -89,11 +89,13 @@ def _ours(inputs: tuple, log: Log, args: argparse.Namespace):
     from ulr.pairs.table import build_pair_table, make_pair_config
     from ulr.training.data import read_pairs
     from ulr.training.local import train_ranker
+    from ulr.training.plan import TrainPlan
 
     table, _ = build_pair_table(*inputs, make_pair_config("joint", log.truth))
     own = {"num_threads": THREADS, "learning_rate": RATE}
     lightgbm = {**load_settings(None).lightgbm, **own}
-    return train_ranker(read_pairs([table]), num_iterations=args.trees, lightgbm=lightgbm).predict
+    plan = TrainPlan("joint", args.trees, lightgbm)
+    return train_ranker(read_pairs([table]), plan).predict
 
 
 def _warm(corpus: Corpus) -> None:

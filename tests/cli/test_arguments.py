@@ -10,8 +10,8 @@ from ulr.cli.main import main
     [
         (["plan-swaps", "--out", "nowhere/plan.json"], "there is no folder nowhere"),
         (["plan-swaps", "--out", "."], "this is a folder"),
-        (["propensities", "--figure", "theta.gif"], "ends in .png, .svg, .pdf"),
-        (["propensities", "--truth", "nothing.parquet"], "--truth nothing.parquet: expected"),
+        (["propensities", "--figure", "theta.png"], "written as SVG; end its name in .svg"),
+        (["propensities", "--truth", "nothing.parquet"], "nothing.parquet: expected"),
     ],
 )
 def test_a_file_that_cannot_be_written_is_one_line(tmp_path, monkeypatch, capsys, command, words):

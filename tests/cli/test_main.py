@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pyspark.errors import PythonException
 
 from tests.support.help_examples import examples
 from ulr.cli import main as cli
 from ulr.config.load import load_settings
-from ulr.errors import InvalidData, UserError
+from ulr.errors import UserError
 
 
 def run(capsys, *argv: str) -> tuple[int, str, str]:
@@ -119,15 +118,3 @@ def test_an_error_caused_by_an_interrupt_is_reported_as_the_interrupt(capsys, mo
     assert (code, out) == (128 + signal.SIGTERM, "")
     assert err.startswith("ulr: interrupted; ")
     assert len(err.splitlines()) == 1
-
-
-def test_a_user_error_raised_in_a_task_keeps_its_class(spark):
-    def fail(batches):
-        raise InvalidData("17 rows of sand")
-        yield from batches
-
-    with pytest.raises(PythonException) as error:
-        spark.range(1).mapInArrow(fail, "id bigint").collect()
-    found = cli.user_error_of_a_task(error.value)
-    assert (type(found), str(found)) == (InvalidData, "17 rows of sand")
-    assert cli.user_error_of_a_task(ZeroDivisionError("by 0")) is None

@@ -1,4 +1,4 @@
-"""One partition: against plain loops, in parts, and against what the simulator knows."""
+"""The metrics of one partition: against plain loops, merged from parts, and against the truth."""
 
 import math
 from dataclasses import replace
@@ -13,16 +13,16 @@ from tests.support import oracle_pairs as oracle
 from tests.support.evaluation_loops import click_sums, pair_loss_sum, rank_by, ratio
 from tests.support.pair_samples import independent_propensities
 from ulr.errors import UserError
-from ulr.evaluation.metrics import LOGGING, EvaluationPlan, evaluate_partition
+from ulr.evaluation.metrics import LOGGING, METRICS, EvaluationPlan, is_lower_better
+from ulr.evaluation.tasks import evaluate_queries
 from ulr.evaluation.totals import Key, metric_values, metrics_table
 from ulr.warehouse.schema import metrics_schema
 
 PLAN = EvaluationPlan(GIVEN, cuts=(1, 3), max_label=2)
-SCORE = {"z": 0.5, "y": 2.0, "x": -1.0}  # of query b, by feature value: see `model`
 
 
 def model(matrix):
-    """Any fixed function of the first feature; rows of FEATURES are 0..5."""
+    """A fixed function of the first feature, which is 0 to 5 in FEATURES."""
     return np.cos(3.0 * matrix[:, 0])
 
 
@@ -34,22 +34,22 @@ def scores_of(query):
 
 
 def sessions_of(groups):
-    """{query: [(documents, clicks)]}, one by one."""
-    found = {}
+    """Return {query: [(documents, clicks) of every session]}."""
+    sessions = {}
     for row in groups.to_pylist():
         for word, count in zip(row["patterns"], row["counts"], strict=True):
             clicks = [bool(word >> k & 1) for k in range(len(row["doc_ids"]))]
-            found.setdefault(row["query_id"], []).extend([(row["doc_ids"], clicks)] * count)
-    return found
+            sessions.setdefault(row["query_id"], []).extend([(row["doc_ids"], clicks)] * count)
+    return sessions
 
 
-def values(subject="m", against=None, **options):
-    totals = evaluate_partition(GROUPS, FEATURES, {"m": model}, PLAN)
+def values(subject="m", against=None):
+    totals = evaluate_queries(GROUPS, FEATURES, {"m": model}, PLAN)
     return metric_values(totals, subject, against)
 
 
 @pytest.mark.parametrize("subject", ["m", LOGGING])
-def test_click_estimates_are_those_of_sessions_one_by_one(subject):
+def test_click_metrics_equal_a_loop_over_sessions(subject):
     got = values(subject)
     per_query = []
     for query, sessions in sessions_of(GROUPS).items():
@@ -66,13 +66,13 @@ def test_click_estimates_are_those_of_sessions_one_by_one(subject):
             assert got[f"{kind}_{name}"].standard_error == pytest.approx(error)
 
 
-def test_golden_metrics_are_those_of_the_plain_loops():
+def test_golden_metrics_equal_plain_loops():
     got = values()
     labels = {q: [] for q in "abc"}
     for row in FEATURES.to_pylist():
         labels[row["query_id"]].append((scores_of(row["query_id"])[row["doc_id"]], row["label"]))
-    judged = [zip(*rows, strict=True) for rows in labels.values() if any(y for _, y in rows)]
-    lists = [(list(s), list(y)) for s, y in judged]
+    positive = [rows for rows in labels.values() if any(y for _, y in rows)]
+    lists = [tuple(map(list, zip(*rows, strict=True))) for rows in positive]
     for k in (1, 3, 10):
         want = np.mean([oracle.ndcg(s, y, k) for s, y in lists])
         assert got[f"ndcg_at_{k}"].value == pytest.approx(want)
@@ -85,31 +85,29 @@ def test_golden_metrics_are_those_of_the_plain_loops():
     assert got["map"].queries == len(lists)
 
 
-def test_a_label_above_the_highest_is_refused_by_name():
-    """ERR would stop with a chance above 1, and go on with a negative one."""
+def test_a_label_above_max_label_is_an_error_that_names_the_query():
+    """ERR would otherwise stop with a probability above 1."""
     highest = max(y for y in FEATURES["label"].to_pylist() if y is not None)
     plan = replace(PLAN, max_label=highest - 1)
     message = rf"label {highest} of query .*evaluate\.max_label = {highest - 1}"
     with pytest.raises(UserError, match=message):
-        evaluate_partition(GROUPS, FEATURES, {"m": model}, plan)
+        evaluate_queries(GROUPS, FEATURES, {"m": model}, plan)
 
 
-def test_the_shown_ranking_is_judged_by_its_lists_each_by_its_sessions():
+def test_the_logged_ranking_is_the_mean_over_its_lists_weighted_by_sessions():
     groups = groups_of(group("b", ["x"], {(): 3}), group("b", ["y", "z"], {(): 1}))
-    got = metric_values(evaluate_partition(groups, FEATURES, {}, PLAN), LOGGING)
+    got = metric_values(evaluate_queries(groups, FEATURES, {}, PLAN), LOGGING)
     label = {r["doc_id"]: r["label"] for r in FEATURES.to_pylist() if r["query_id"] == "b"}
-    first = [label[d] for d in ("x", "z", "y")]  # what was not shown: in the order of features
+    first = [label[d] for d in ("x", "z", "y")]  # not shown: in the order of the features
     second = [label[d] for d in ("y", "z", "x")]
     want = [oracle.ndcg([0, -1, -2], y, 3) for y in (first, second)]
     assert got["ndcg_at_3"].value == pytest.approx((3 * want[0] + want[1]) / 4)
 
 
 @pytest.mark.parametrize("subject", ["m", LOGGING])
-def test_the_pair_loss_is_that_of_sessions_one_by_one(subject):
-    total, pairs = (
-        0.0,
-        3 + 1 + 3,
-    )  # (x y z) and (z x y) have three clicked places, a's list one pair
+def test_the_pair_loss_equals_a_loop_over_sessions(subject):
+    pairs = 3 + 1 + 3  # (x y z) and (z x y) have three clicked places, the list of a one pair
+    total = 0.0
     for query, sessions in sessions_of(GROUPS).items():
         for session in sessions:
             shown = {d: -k for k, d in enumerate(session[0])}
@@ -118,50 +116,50 @@ def test_the_pair_loss_is_that_of_sessions_one_by_one(subject):
     assert values(subject)["pair_loss"].value * pairs == pytest.approx(total, rel=1e-5)
 
 
-def test_average_positions_after_re_ranking_are_weighted_by_sessions():
-    totals = evaluate_partition(GROUPS, FEATURES, {"m": model}, PLAN).estimates()
-    seen = {}
+def test_average_new_positions_are_weighted_by_sessions():
+    totals = evaluate_queries(GROUPS, FEATURES, {"m": model}, PLAN).estimates()
+    ranks_at = {}
     for query, sessions in sessions_of(GROUPS).items():
         for documents, _ in sessions:
             ranks = rank_by([scores_of(query)[d] for d in documents])
             for k, rank in enumerate(ranks, start=1):
-                seen.setdefault(k, []).append(rank)
-    for k, ranks in seen.items():
+                ranks_at.setdefault(k, []).append(rank)
+    for k, ranks in ranks_at.items():
         got = totals[Key("m", None, None, k, "position_after")]
         assert got.value == pytest.approx(np.mean(ranks))
         assert totals[Key(LOGGING, None, None, k, "position_after")].value == k
 
 
 def test_partitions_add_up_to_the_whole():
-    whole = evaluate_partition(GROUPS, FEATURES, {"m": model}, PLAN)
+    whole = evaluate_queries(GROUPS, FEATURES, {"m": model}, PLAN)
     names = np.array(GROUPS["query_id"].to_pylist())
     parts = [GROUPS.filter(pa.array(mask)) for mask in (names == "b", names != "b")]
-    added = sum((evaluate_partition(p, FEATURES, {"m": model}, PLAN) for p in parts[1:]),
-                evaluate_partition(parts[0], FEATURES, {"m": model}, PLAN))  # fmt: skip
+    one, two = (evaluate_queries(part, FEATURES, {"m": model}, PLAN) for part in parts)
+    added = one + two
     assert added.sums.keys() == whole.sums.keys()
     for key, sums in whole.sums.items():
         np.testing.assert_allclose(added.sums[key], sums, rtol=1e-9, err_msg=str(key))
 
 
-def test_a_segment_is_what_its_groups_alone_would_say():
+def test_a_segment_has_the_totals_of_its_groups_alone():
     rows = GROUPS.to_pylist()
     split = groups_of(*(r | {"segment": s} for r in rows[:3] for s in ("phone", "desk")))
-    totals = evaluate_partition(split, FEATURES, {"m": model}, PLAN)
-    alone = evaluate_partition(groups_of(*rows[:3]), FEATURES, {"m": model}, PLAN)
+    totals = evaluate_queries(split, FEATURES, {"m": model}, PLAN)
+    alone = evaluate_queries(groups_of(*rows[:3]), FEATURES, {"m": model}, PLAN)
     for key, sums in alone.sums.items():
         np.testing.assert_allclose(totals.sums[key._replace(segment="desk")], sums)
 
 
-def test_a_document_without_features_ranks_last_and_lists_end_where_theta_does():
+def test_documents_without_features_rank_last_and_lists_end_at_the_depth_of_theta():
     deep = [*"vwxyz"]
     groups = groups_of(group("b", deep, {(1, 5): 2}))
-    got = metric_values(evaluate_partition(groups, FEATURES, {"m": model}, PLAN), "m")
+    got = metric_values(evaluate_queries(groups, FEATURES, {"m": model}, PLAN), "m")
     ranks = rank_by([-math.inf, -math.inf, scores_of("b")["x"], scores_of("b")["y"]])
-    assert got["ips_arp"].value == pytest.approx(ranks[0] / THETA[0])  # position 5 is not known
+    assert got["ips_arp"].value == pytest.approx(ranks[0] / THETA[0])  # theta has no position 5
 
 
-def test_the_table_has_its_schema_and_one_row_for_every_key():
-    totals = evaluate_partition(GROUPS, FEATURES, {"m": model, "n": lambda x: -model(x)}, PLAN)
+def test_the_table_has_its_schema_and_one_row_per_key():
+    totals = evaluate_queries(GROUPS, FEATURES, {"m": model, "n": lambda x: -model(x)}, PLAN)
     table = metrics_table(totals)
     assert table.schema == metrics_schema
     keys = list(zip(*(table[n].to_pylist() for n in Key._fields), strict=True))
@@ -171,9 +169,25 @@ def test_the_table_has_its_schema_and_one_row_for_every_key():
     assert all(r["p_value"] is not None for r in compared)
 
 
+def test_every_computed_metric_is_listed_once_and_every_listed_one_is_computed():
+    keys = evaluate_queries(GROUPS, FEATURES, {"m": model}, PLAN).sums
+    names = [metric.name for metric in METRICS]
+    assert len(set(names)) == len(names)
+    assert {key.name.partition("_at_")[0] for key in keys} == set(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "lower"),
+    [("arp", True), ("snips_arp", True), ("pair_loss", True), ("ndcg_at_10", False),
+     ("ips_precision_at_3", False)],
+)  # fmt: skip
+def test_a_metric_has_one_direction_with_or_without_a_cut(name, lower):
+    assert is_lower_better(name) == lower
+
+
 @pytest.mark.parametrize("browsing", ["independent", "row_skipping"])
-def test_what_clicks_say_agrees_with_the_truth_within_the_interval(browsing):
-    """10 worlds: of 95% intervals at least 8 hold the truth, and the mean is near it."""
+def test_click_metrics_agree_with_the_true_metrics_within_their_intervals(browsing):
+    """In 10 worlds at least 8 of the 95% intervals contain the truth, and the mean is near it."""
     inside, errors = {"dcg": 0, "arp": 0}, {"dcg": [], "arp": []}
     corpus = synthetic_corpus(3, 150, 10, 8)
     for seed in range(10):
@@ -181,7 +195,7 @@ def test_what_clicks_say_agrees_with_the_truth_within_the_interval(browsing):
         plan = EvaluationPlan(log.truth, cuts=(1, 3), max_label=corpus.max_label)
         groups, features = groups_table(corpus, log), features_table(corpus, 150)
         got = metric_values(
-            evaluate_partition(groups, features, {"m": lambda x: x @ WEIGHTS}, plan), "m"
+            evaluate_queries(groups, features, {"m": lambda x: x @ WEIGHTS}, plan), "m"
         )
         relevant = (2.0 ** corpus.labels[log.documents] - 1) / (2.0**corpus.max_label - 1)
         scores = corpus.features[log.documents] @ WEIGHTS
@@ -191,16 +205,16 @@ def test_what_clicks_say_agrees_with_the_truth_within_the_interval(browsing):
             "arp": (relevant * rank).sum(axis=1).mean(),
         }
         for name, value in truth.items():
-            found = got[f"ips_{name}"]
-            inside[name] += found.lower <= value <= found.upper
-            errors[name].append((found.value - value) / found.standard_error)
+            estimate = got[f"ips_{name}"]
+            inside[name] += estimate.lower <= value <= estimate.upper
+            errors[name].append((estimate.value - value) / estimate.standard_error)
     assert min(inside.values()) >= 8
     assert all(abs(np.mean(e)) < 2 / math.sqrt(10) for e in errors.values())
     blind = EvaluationPlan(independent_propensities(np.ones(8)), cuts=(1, 3))
     naive = metric_values(
-        evaluate_partition(groups, features, {"m": lambda x: x @ WEIGHTS}, blind), "m"
+        evaluate_queries(groups, features, {"m": lambda x: x @ WEIGHTS}, blind), "m"
     )
-    assert naive["ips_dcg"].upper < truth["dcg"]  # the clicks as they are say something else
+    assert naive["ips_dcg"].upper < truth["dcg"]  # without correction, clicks are biased
 
 
 WEIGHTS = np.array([1.0, -0.5, 0.3, 0.0, 0.2, -0.1, 0.0, 0.0], np.float32)

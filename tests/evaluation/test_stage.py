@@ -1,4 +1,4 @@
-"""The evaluate stage on Spark and its command on a simulated log."""
+"""The stage evaluate on Spark, and the commands evaluate, registry, promote and score after it."""
 
 import json
 
@@ -9,8 +9,9 @@ import pytest
 from tests.pairs.test_stage import simulated, tables  # noqa: F401 (fixtures)
 from tests.pairs.test_table import FEATURES, GIVEN
 from ulr.cli.main import main
-from ulr.evaluation.metrics import EvaluationPlan, evaluate_partition
+from ulr.evaluation.metrics import EvaluationPlan
 from ulr.evaluation.stage import evaluate_models
+from ulr.evaluation.tasks import evaluate_queries
 from ulr.features.copartition import JoinInputs
 from ulr.features.files import find_features
 from ulr.warehouse.schema import metrics_schema
@@ -26,7 +27,7 @@ def test_any_number_of_partitions_gives_the_totals_of_one_process(spark, tables)
         f"{root}/groups", [f"{root}/groups/{n}.parquet" for n in ("one", "two")],
         f"{root}/features", find_features(f"{root}/features").paths,
     )  # fmt: skip
-    want = evaluate_partition(groups, FEATURES, {}, plan)
+    want = evaluate_queries(groups, FEATURES, {}, plan)
     got = evaluate_models(spark, sources, {}, plan, 3)
     assert got.sums.keys() == want.sums.keys()
     for key, sums in want.sums.items():
@@ -38,20 +39,20 @@ def trained(simulated):  # noqa: F811
     root, flags = simulated
     flags = [*flags, "--set", "pairs.test_fraction=0.3", "--set", "evaluate.partitions=2"]
     for method in ("joint", "naive"):
-        own = [*flags, "--set", f"pairs.method={method}"]
-        assert main(["pairs", *DATE, *own]) == 0
-        assert main(["train", *own]) == 0
+        with_method = [*flags, "--set", f"pairs.method={method}"]
+        assert main(["pairs", *DATE, *with_method]) == 0
+        assert main(["train", *with_method]) == 0
     return root, flags
 
 
-def test_evaluate_publishes_once_and_prints_what_it_found_again(trained, capsys):
+def test_evaluate_publishes_once_and_prints_the_same_results_again(trained, capsys):
     root, flags = trained
     command = ["evaluate", *DATE, *flags, "--model", "joint", "--model", "naive"]
     assert main(command) == 0
     out = capsys.readouterr().out
     assert all(
-        words in out
-        for words in ("joint", "logging", "joint - naive", "p=", "theta and psi taken as exact")
+        text in out
+        for text in ("joint", "logging", "joint - naive", "p=", "theta and psi taken as exact")
     )
     assert main(command) == 0
     again = capsys.readouterr().out
@@ -64,7 +65,7 @@ def test_evaluate_publishes_once_and_prints_what_it_found_again(trained, capsys)
     assert {"ndcg_at_10", "snips_arp", "pair_loss"} <= set(table["name"].to_pylist())
 
 
-def test_queries_judged_by_were_left_out_of_the_pairs(trained):
+def test_held_out_queries_are_not_in_the_pairs(trained):
     from ulr.features.split import in_split
 
     root, _ = trained
@@ -74,19 +75,19 @@ def test_queries_judged_by_were_left_out_of_the_pairs(trained):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (["--set", "evaluate.holdout=time"], "was trained on 2026-01-01"),
-        (["--set", "pairs.test_fraction=0"], "no query was left out"),
+        (["--set", "pairs.test_fraction=0"], "no queries are held out"),
         (["--set", "pairs.test_fraction=0.5"], "trained with pairs.test_fraction=0.3"),
-        (["--model", "prs"], "has no model of method prs; there is joint"),
+        (["--model", "prs"], "has no model of method prs; it has joint"),
         (["--model", "absent.txt"], "expected a method"),
     ],
 )
-def test_what_cannot_be_judged_is_told_in_one_line(trained, capsys, change, words):
+def test_an_evaluation_that_is_not_possible_is_a_clear_error(trained, capsys, change, message):
     _, flags = trained
     assert main(["evaluate", *DATE, *flags, *change]) == 2
-    assert words in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_the_model_is_registered_promoted_once_and_listed(trained, capsys):
@@ -101,13 +102,13 @@ def test_the_model_is_registered_promoted_once_and_listed(trained, capsys):
     assert main(["promote", *DATE, *flags]) == 0
     assert "version 1 is the champion already" in capsys.readouterr().out
     naive = [*flags, "--set", "pairs.method=naive"]
-    seen = [*naive, "--set", "evaluate.holdout=time"]
-    assert main(["promote", *DATE, *seen]) == 2
+    by_time = [*naive, "--set", "evaluate.holdout=time"]
+    assert main(["promote", *DATE, *by_time]) == 2
     assert "was trained on 2026-01-01" in capsys.readouterr().err
     assert main(["promote", *DATE, *naive, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"outcome", "version", "champion", "verdict"}  # and no totals as text
-    assert "than the champion's" in found["verdict"]["reasons"][0]
+    decision = json.loads(capsys.readouterr().out)
+    assert set(decision) == {"outcome", "version", "champion", "verdict"}  # without the totals
+    assert "than the champion's" in decision["verdict"]["reasons"][0]
     assert main(["registry", "list", *flags]) == 0
     out = capsys.readouterr().out
     assert all(word in out for word in ("champion", "joint", "naive"))
@@ -117,10 +118,10 @@ def test_the_model_is_registered_promoted_once_and_listed(trained, capsys):
     (last,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("2 "))
     assert last.endswith("rolled back: it is over")
     assert main(["registry", "sync", *flags]) == 0
-    assert "nothing waits" in capsys.readouterr().out
+    assert "0 models are queued" in capsys.readouterr().out
 
 
-def test_the_champion_scores_a_features_table_and_refuses_another_width(trained, capsys):
+def test_the_champion_scores_a_features_table_and_rejects_another_width(trained, capsys):
     root, flags = trained
     flags = [*flags, "--set", f"mlflow.local_path={root}/mlflow-2", "--set", "score.partitions=2"]
     assert main(["promote", *DATE, *flags, "--force", "a test"]) == 0
@@ -136,5 +137,5 @@ def test_the_champion_scores_a_features_table_and_refuses_another_width(trained,
     pq.write_table(pa.table(narrow), root / "narrow.parquet")
     assert main([*command, "--features", f"{root}/narrow.parquet"]) == 2
     assert "was trained on 8 features and these rows have 2" in capsys.readouterr().err
-    assert main(["score", *flags, "--model", "models:/ulr-ranker@nobody"]) == 2
-    assert "no model models:/ulr-ranker@nobody" in capsys.readouterr().err
+    assert main(["score", *flags, "--model", "models:/ulr-ranker@absent"]) == 2
+    assert "no model models:/ulr-ranker@absent" in capsys.readouterr().err

@@ -1,12 +1,14 @@
-"""What the values of a features row are: kept by the table, by the model, and held together."""
+"""Feature files are read with their types checked, and their feature names compared."""
 
 import lightgbm as lgb
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from ulr.errors import UserError
+from ulr.errors import InvalidData, UserError
+from ulr.features import files
 from ulr.features.files import (
     feature_names,
     find_features,
@@ -14,8 +16,8 @@ from ulr.features.files import (
     read_features,
     with_names,
 )
-from ulr.models.booster import check_order, load_booster, model_names, other_features
-from ulr.training.bins import make_reference
+from ulr.models.booster import check_order, feature_difference, load_booster, model_feature_names
+from ulr.training.bins import make_bins
 from ulr.warehouse.schema import features_schema
 
 NAMES = ["price", "stock", "age"]
@@ -40,14 +42,14 @@ def model(names="auto", width=3):
     return lgb.train(settings, data, 2).model_to_string()
 
 
-def test_a_table_written_with_arrow_or_without_names(tmp_path):
+def test_names_written_by_arrow_are_read(tmp_path):
     assert feature_names("", written(tmp_path, "a.parquet", NAMES)) == NAMES
     assert feature_names("", written(tmp_path, "b.parquet")) == []
     (rows,) = read_features("", written(tmp_path, "a.parquet", NAMES))
     assert rows.schema.equals(features_schema, check_metadata=True)
 
 
-def test_a_table_written_by_spark_keeps_its_columns_metadata(spark, tmp_path):
+def test_names_written_by_spark_are_read(spark, tmp_path):
     frame = spark.createDataFrame([("q", "d", [1.0, 2.0, 3.0])], "query_id string, doc_id string, "
                                   "features array<float>")  # fmt: skip
     frame = frame.withMetadata("features", {"names": NAMES})
@@ -56,7 +58,7 @@ def test_a_table_written_by_spark_keeps_its_columns_metadata(spark, tmp_path):
     assert feature_names("", str(path)) == NAMES
 
 
-def test_names_that_a_model_cannot_keep_are_changed_and_equal_ones_refused(tmp_path):
+def test_characters_that_lightgbm_does_not_allow_are_replaced_and_names_must_be_unique(tmp_path):
     odd = ["in stock", "a:b", "{x}"]
     assert feature_names("", written(tmp_path, "a.parquet", odd)) == ["in_stock", "a_b", "_x_"]
     with pytest.raises(UserError, match="two features are named a_b"):
@@ -64,7 +66,7 @@ def test_names_that_a_model_cannot_keep_are_changed_and_equal_ones_refused(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("wanted", "given", "words"),
+    ("expected", "names", "message"),
     [
         (NAMES, NAMES, ""),
         (NAMES, [], ""),
@@ -73,14 +75,61 @@ def test_names_that_a_model_cannot_keep_are_changed_and_equal_ones_refused(tmp_p
         (NAMES, ["price"], "1 features where there are 3"),
     ],
 )
-def test_the_first_difference_is_told_and_silence_is_none(wanted, given, words):
-    assert name_difference(wanted, given) == words
+def test_the_first_different_name_is_reported(expected, names, message):
+    assert name_difference(expected, names) == message
 
 
-def test_files_of_one_table_in_different_orders_are_refused(tmp_path):
+def test_files_of_one_table_must_have_their_features_in_one_order(tmp_path):
     path = written(tmp_path, "b.parquet", NAMES[::-1])
     with pytest.raises(UserError, match="feature 1 is age where it is price in another file"):
         next(read_features("", path, NAMES))
+
+
+def test_features_may_lack_labels_and_may_be_letor_text(tmp_path):
+    pq.write_table(table().drop_columns(["label"]), tmp_path / "bare.parquet")
+    (rows,) = read_features("", f"{tmp_path}/bare.parquet")
+    assert rows.schema == features_schema
+    assert rows["label"].null_count == 1
+    (tmp_path / "judged.txt").write_text("2 qid:7 1:0.5 3:1 # docid = d1\n0 qid:7 2:4\n")
+    rows = pa.concat_tables(read_features(f"{tmp_path}", f"{tmp_path}/judged.txt")).to_pylist()
+    assert rows[0] == {"query_id": "7", "doc_id": "d1", "features": [0.5, 0.0, 1.0], "label": 2}
+    assert rows[1]["features"] == [0.0, 4.0, 0.0]
+
+
+def test_letor_text_is_read_from_the_filesystem_of_its_folder(tmp_path, monkeypatch):
+    (tmp_path / "judged.txt").write_text("2 qid:7 1:0.5\n")
+    store = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
+    monkeypatch.setattr(files, "open_filesystem", lambda url: (store, "bucket"))
+    (rows,) = read_features("s3://bucket", "judged.txt")
+    assert rows["doc_id"].to_pylist() == ["7-1"]
+
+
+ODD = [
+    ({"query_id": [None, "q"]}, "query_id is null in 1 of 2 rows"),
+    ({"features": [None, [1.0]]}, "features is null in 1 of 2 rows"),
+    ({"features": [["x"], ["y"]]}, "features is list<element: string> where list<item: float>"),
+    ({"features": [1.0, 2.0]}, "features is double where list"),
+    ({"label": [0.5, 1.0]}, "label is double where int32 is expected"),
+]
+
+
+@pytest.mark.parametrize(("odd", "message"), ODD)
+def test_columns_of_another_type_raise_one_clear_line(tmp_path, odd, message):
+    plain = {"query_id": ["q", "q"], "doc_id": ["a", "b"], "features": [[1.0], [2.0]]}
+    pq.write_table(pa.table(plain | odd), tmp_path / "odd.parquet")
+    with pytest.raises(InvalidData) as error:
+        list(read_features("", f"{tmp_path}/odd.parquet"))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_features_of_any_number_type_become_float32(tmp_path):
+    for values in ([[2**24 + 1, 3]], pa.array([[16777216.4, 3]], pa.list_view(pa.float64()))):
+        numbers = pa.table({"query_id": [1], "doc_id": [2], "features": values})
+        pq.write_table(numbers, tmp_path / "ints.parquet")
+        (read,) = read_features("", f"{tmp_path}/ints.parquet")
+        assert read["features"].to_pylist() == [[2.0**24, 3.0]]
+        assert read["query_id"].to_pylist() == ["1"]
 
 
 def test_a_model_is_not_given_its_features_in_another_order(tmp_path):
@@ -91,13 +140,15 @@ def test_a_model_is_not_given_its_features_in_another_order(tmp_path):
 
 
 def test_two_models_are_told_apart_by_number_and_by_name():
-    assert other_features(model(NAMES), model(NAMES)) == ""
-    assert other_features(model(), model(NAMES)) == ""
-    assert other_features(model(NAMES), model(NAMES[::-1])) == "feature 1 is age where it is price"
-    assert "it has 2 features, the other 3" in other_features(model(), model(width=2))
-    assert model_names(load_booster(model())) == []
+    assert feature_difference(model(NAMES), model(NAMES)) == ""
+    assert feature_difference(model(), model(NAMES)) == ""
+    assert (
+        feature_difference(model(NAMES), model(NAMES[::-1])) == "feature 1 is age where it is price"
+    )
+    assert "it has 2 features, the other 3" in feature_difference(model(), model(width=2))
+    assert model_feature_names(load_booster(model())) == []
 
 
 def test_as_many_names_as_features():
     with pytest.raises(UserError, match="names 2 features and its rows have 3"):
-        make_reference(X, {}, ["a", "b"])
+        make_bins(X, {}, ["a", "b"])

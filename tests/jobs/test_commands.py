@@ -40,10 +40,10 @@ def home(spark, tmp_path_factory):
 
 def test_propensities_are_published_printed_drawn_and_written_as_json(home, capsys):
     truth = "data/simulated/truth/examination.parquet"
-    files = ["--figure", "theta.png", "--truth", truth]
+    files = ["--figure", "theta.svg", "--truth", truth]
     assert ulr("propensities", "--date", "2026-01-02", *files) == 0
     assert "4 estimated positions" in capsys.readouterr().out
-    assert (home / "theta.png").read_bytes().startswith(b"\x89PNG")
+    assert (home / "theta.svg").read_text().startswith("<svg ")
     tables = Warehouse("data/warehouse")
     (diagnostics,) = tables.files("diagnostics")
     assert pq.read_schema(diagnostics).equals(diagnostics_schema)

@@ -1,4 +1,4 @@
-"""The Estimator on a DataFrame of shown documents."""
+"""The Estimator fitted on a DataFrame of shown documents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.feature import VectorAssembler
 
 from ulr.errors import UserError
-from ulr.ml.estimator import UnbiasedLambdaMART, UnbiasedLambdaMARTModel
+from ulr.ml.estimator import UnbiasedLambdaMART
+from ulr.ml.model import UnbiasedLambdaMARTModel
 
 LIGHTGBM = {"num_leaves": 7, "learning_rate": 0.2, "min_data_in_leaf": 1,
             "min_sum_hessian_in_leaf": 1.0, "num_threads": 1, "seed": 1}  # fmt: skip
@@ -18,18 +19,18 @@ NAMES = ["x0", "x1", "x2"]
 
 @pytest.fixture(scope="module")
 def shown(spark):
-    """Log of six documents; the first feature is relevance, users look at the top."""
+    """Return sessions of six documents whose first feature is their relevance."""
     rng = np.random.default_rng(5)
     rows = []
     for session in range(120):
         x = rng.normal(size=(6, 3))
-        seen = rng.random(6) < 1 / np.arange(1, 7)
-        clicked = seen & (rng.random(6) < 1 / (1 + np.exp(-2 * x[:, 0])))
+        examined = rng.random(6) < 1 / np.arange(1, 7)
+        clicked = examined & (rng.random(6) < 1 / (1 + np.exp(-2 * x[:, 0])))
         rows += [
             (f"s{session}", k + 1, float(clicked[k]), session % 4 == 0, *map(float, x[k]))
             for k in range(6)
         ]
-    schema = "session string, position int, click double, aside boolean, " + ", ".join(
+    schema = "session string, position int, click double, held_out boolean, " + ", ".join(
         f"{n} double" for n in NAMES
     )
     frame = spark.createDataFrame(rows, schema)
@@ -38,13 +39,15 @@ def shown(spark):
 
 def ranker(**more):
     return UnbiasedLambdaMART(
-        qidCol="session", positionCol="position", labelCol="click", num_iterations=8, lightgbm=LIGHTGBM,
-        **more,
+        qidCol="session", positionCol="position", labelCol="click", num_iterations=8,
+        lightgbm=LIGHTGBM, **more,
     )  # fmt: skip
 
 
-def test_it_learns_scores_and_gives_the_booster(shown):
-    model = ranker(validationIndicatorCol="aside", early_stopping_round=8, num_workers=2).fit(shown)
+def test_predictions_are_those_of_the_booster_and_follow_relevance(shown):
+    model = ranker(validationIndicatorCol="held_out", early_stopping_round=8, num_workers=2).fit(
+        shown
+    )
     scored = model.transform(shown).select("features", "prediction", "x0").toPandas()
     x = np.array([row.toArray() for row in scored["features"]], np.float32)
     np.testing.assert_array_equal(scored["prediction"], model.booster.predict(x))
@@ -57,19 +60,19 @@ def test_the_number_of_workers_does_not_change_the_model(shown):
     assert len(texts) == 1
 
 
-def test_two_fits_in_one_folder_do_not_meet_and_leave_nothing(shown, tmp_path):
+def test_two_fits_in_one_folder_are_independent_and_leave_no_files(shown, tmp_path):
     other = shown.withColumn("click", 1.0 - shown["click"])
     first, second = (ranker(workPath=str(tmp_path)).fit(f).model_text for f in (shown, other))
     assert first != second
     assert list(tmp_path.iterdir()) == []
 
 
-def test_positions_that_begin_at_0_are_refused(shown):
+def test_positions_that_begin_at_0_are_an_error(shown):
     with pytest.raises(UserError, match="positionCol holds 0; positions begin at 1"):
         ranker().fit(shown.withColumn("position", shown["position"] - 1))
 
 
-def test_in_a_pipeline_saved_and_loaded_it_scores_the_same(shown, tmp_path):
+def test_a_pipeline_gives_the_same_scores_after_saving_and_loading(shown, tmp_path):
     raw = shown.drop("features")
     pipeline = Pipeline(stages=[
         VectorAssembler(inputCols=NAMES, outputCol="features"), ranker(predictionCol="score"),
@@ -85,7 +88,7 @@ def test_in_a_pipeline_saved_and_loaded_it_scores_the_same(shown, tmp_path):
     np.testing.assert_array_equal(*columns)
 
 
-def test_parameters_are_set_and_read_in_sparks_way():
+def test_parameters_are_set_and_read_like_those_of_spark():
     estimator = ranker(num_workers=3)
     assert estimator.getOrDefault(estimator.num_workers) == 3
     assert estimator.copy({estimator.num_iterations: 5}).getOrDefault("num_iterations") == 5
@@ -95,6 +98,6 @@ def test_parameters_are_set_and_read_in_sparks_way():
         estimator.setParams(num_iterations="many")
 
 
-def test_a_missing_list_column_is_one_clear_error(shown):
+def test_a_missing_list_column_is_a_clear_error(shown):
     with pytest.raises(UserError, match="qidCol is not set"):
         UnbiasedLambdaMART(labelCol="click", lightgbm=LIGHTGBM).fit(shown)

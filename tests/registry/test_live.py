@@ -1,35 +1,37 @@
-"""A training that is watched in a real SQLite registry, and one whose server is away."""
+"""The live run of a training in a real SQLite registry, and with a server that does not answer."""
 
+import threading
 import time
 
 import pytest
 
-from tests.support.registry_server import free_port, training
+from tests.support.registry_server import submission
 from ulr.registry import Registry, live
-from ulr.registry.live import shown_live
+from ulr.registry.live import live_run
 
 
 @pytest.fixture(autouse=True)
-def often(monkeypatch):
+def short_interval(monkeypatch):
     monkeypatch.setattr(live, "INTERVAL_S", 0.05)
+    monkeypatch.setattr(live, "CLOSE_TIMEOUT_S", 120)
 
 
-def test_rounds_are_there_while_it_runs_and_the_finished_training_takes_their_place(tmp_path):
+def test_iterations_appear_while_it_runs_and_the_registered_run_replaces_them(tmp_path):
     registry = Registry(str(tmp_path), experiment="tests", name="ranker")
     values = [(1, 0.7), (2, 0.6), (3, 0.5)]
-    with shown_live(registry, "training joint", "f1", "pair_loss") as tell:
-        tell(*values[0])
-        tell(2, None)
-        seen, by = [], time.monotonic() + 60
-        while not seen and time.monotonic() < by:
-            seen = _history(registry)
-        assert seen == values[:1]
-        for number, value in values[1:]:
-            tell(number, value)
+    with live_run(registry, "training joint", "f1", "pair_loss") as report:
+        report(*values[0])
+        report(2, None)
+        sent, deadline = [], time.monotonic() + 120
+        while not sent and time.monotonic() < deadline:
+            sent = _history(registry)
+        assert sent == values[:1]
+        for iteration, value in values[1:]:
+            report(iteration, value)
     assert _history(registry) == values
-    registry.send(training("f1"))
+    registry.register(submission("f1"))
     runs = registry.client.search_runs([registry.experiment_id()])
-    assert [run.info.run_name for run in runs] == [training("f1").name]
+    assert [run.info.run_name for run in runs] == [submission("f1").name]
 
 
 def _history(registry):
@@ -41,17 +43,31 @@ def _history(registry):
     )
 
 
-def test_a_server_that_is_away_costs_the_training_nothing(monkeypatch):
-    monkeypatch.setattr(live, "PATIENCE_S", 0.2)
-    away = Registry(f"http://127.0.0.1:{free_port()}", experiment="tests", name="ranker",
-                    retries=5, backoff=2)  # fmt: skip
-    begun = time.monotonic()
-    with shown_live(away, "training joint", "f1", "pair_loss") as tell:
-        tell(1, 0.5)
-        time.sleep(0.2)
-    assert time.monotonic() - begun < 2
+class SilentServer:
+    """A registry that answers a request only after `answer` is set."""
+
+    client = None
+
+    def __init__(self):
+        self.requested, self.answer, self.answered = (threading.Event() for _ in range(3))
+
+    def experiment_id(self):
+        self.requested.set()
+        self.answer.wait(120)
+        self.answered.set()
+        raise OSError
 
 
-def test_without_a_registry_it_goes_nowhere():
-    with shown_live(None, "training joint", "f1", "pair_loss") as tell:
-        tell(1, 0.5)
+def test_a_training_does_not_wait_for_a_server_that_does_not_answer(monkeypatch):
+    monkeypatch.setattr(live, "CLOSE_TIMEOUT_S", 0.01)
+    server = SilentServer()
+    with live_run(server, "training joint", "f1", "pair_loss") as report:
+        report(1, 0.5)
+        assert server.requested.wait(120)
+    assert not server.answered.is_set()
+    server.answer.set()
+
+
+def test_without_a_registry_the_callback_does_nothing():
+    with live_run(None, "training joint", "f1", "pair_loss") as report:
+        report(1, 0.5)

@@ -1,10 +1,10 @@
-"""What the registry is told of a model, from a warehouse that has moved on or has not."""
+"""Submissions collected from a warehouse whose pairs were, or were not, replaced since."""
 
 import pyarrow as pa
 import pytest
 
-from ulr.registry.promotion import SAMPLE_SIZE
-from ulr.registry.submission import gather_submission
+from ulr.config.load import load_settings
+from ulr.registry.submission import SAMPLE_SIZE, collect_submission
 from ulr.warehouse.schema import metrics_schema, pairs_schema
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
@@ -23,8 +23,10 @@ def publish(warehouse, table, partition, identity, content, **origin):
 
 
 @pytest.mark.parametrize(("trained_on", "known"), [("now", True), ("before", False)])
-def test_pairs_made_since_say_nothing_of_the_model(tmp_path, trained_on, known):
-    """Their effective sample size let a model through the gate that had been trained on others."""
+def test_window_and_sample_size_come_only_from_the_pairs_the_model_was_trained_on(
+    tmp_path, trained_on, known
+):
+    """Otherwise the sample size of other pairs could let a model pass the gate."""
     warehouse = Warehouse(str(tmp_path))
     pairs = {"part-00000.parquet": pairs_schema.empty_table()}
     publish(warehouse, "pairs", "method=joint", "now", pairs,
@@ -33,6 +35,13 @@ def test_pairs_made_since_say_nothing_of_the_model(tmp_path, trained_on, known):
     publish(warehouse, "metrics", "stage=pairs-method=joint", "now", health)
     model = {"model.txt": "tree", "record.json": "{}"}
     publish(warehouse, "models", "method=joint", "m", model, inputs={"pairs": trained_on})
-    found = gather_submission(warehouse, "joint", settings={}, totals=None, name="joint")
-    assert found.metrics.get(SAMPLE_SIZE) == (70.0 if known else None)
-    assert found.tags["ulr.window"] == ("2026-01-03..2026-01-03" if known else "unknown")
+    settings = load_settings(None, ["pairs.method=joint"])
+    submission = collect_submission(warehouse, settings, totals=None)
+    assert submission.metrics.get(SAMPLE_SIZE) == (70.0 if known else None)
+    window = "2026-01-03..2026-01-03" if known else "unknown"
+    assert submission.name == f"joint {window}"
+    assert submission.tags.keys() == {
+        f"ulr.{name}" for name in ("fingerprint", "version", "method", "window", "pairs", "groups")
+    }
+    assert submission.tags["ulr.window"] == window
+    assert submission.params["pairs.method"] == "joint"

@@ -1,4 +1,4 @@
-"""The page in a real browser: at ease on a phone and on a desk, silent, and its tables sort."""
+"""The page in Chromium: its layout on a phone and on a desktop, and sorting of tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.browser import ask, find_chromium
+from tests.support.browser import evaluate, find_chromium
 from tests.support.report_samples import comparison, night
 from ulr.report.page import page
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no chromium on the path (Debian: apt-get install chromium)"
 )
 
-LOOK = """
+LAYOUT = """
   for (const one of document.querySelectorAll("details")) one.open = true;
   const visible = (one) => one.getBoundingClientRect().width > 0;
   const inside = (one) => {
@@ -26,10 +26,10 @@ LOOK = """
     && a.top < b.bottom - 4 && b.top < a.bottom - 4;
   const collisions = [];
   for (const drawing of document.querySelectorAll("svg")) {
-    const words = [...drawing.querySelectorAll("text")].filter(visible);
-    const boxes = words.map((w) => w.getBoundingClientRect());
+    const labels = [...drawing.querySelectorAll("text")].filter(visible);
+    const boxes = labels.map((w) => w.getBoundingClientRect());
     boxes.forEach((a, n) => boxes.slice(n + 1).forEach((b, m) => {
-      const both = [words[n], words[n + 1 + m]].map((w) => w.textContent);
+      const both = [labels[n], labels[n + 1 + m]].map((w) => w.textContent);
       if (overlaps(a, b)) collisions.push(both.join(" / "));
     }));
   }
@@ -49,7 +49,7 @@ LOOK = """
 
 SORT = """
   const table = [...document.querySelectorAll("#contest table")][0];
-  const heading = [...table.tHead.rows[0].cells].find((c) => c.textContent === "lead");
+  const heading = [...table.tHead.rows[0].cells].find((c) => c.textContent === "difference");
   const n = heading.cellIndex;
   const read = () => [...table.tBodies[0].rows].map((r) => r.cells[n].textContent);
   const before = read();
@@ -67,50 +67,50 @@ SETTINGS = """
     > box.getBoundingClientRect().right + 1).map((r) => r.textContent);
 """
 
-WHOLE = """
-  return [...document.querySelectorAll("#data dd .whole")].map((d) => d.getClientRects().length);
+DATE_LINES = """
+  return [...document.querySelectorAll("#data dd .date")].map((d) => d.getClientRects().length);
 """
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("facts", [night(), comparison()], ids=["night", "comparison"])
-def test_it_fits_the_screen_draws_every_figure_and_says_nothing_on_the_console(facts, width):
-    found, console = ask(CHROMIUM, page(facts), width, LOOK)
+def test_the_page_fits_the_screen_and_draws_every_figure_without_overlapping_labels(facts, width):
+    layout, console = evaluate(CHROMIUM, page(facts), width, LAYOUT)
     assert console == []
-    assert found["overflow"] <= 0
-    assert set(found["drawings"]) == {1}  # of the two sizes, one is shown
-    assert found["small"] == 0
-    assert found["letters"] >= 11
-    assert found["outside"] == []
-    assert found["collisions"] == []
+    assert layout["overflow"] <= 0
+    assert set(layout["drawings"]) == {1}  # one of the two sizes is visible
+    assert layout["small"] == 0
+    assert layout["letters"] >= 11
+    assert layout["outside"] == []
+    assert layout["collisions"] == []
 
 
-def test_a_script_that_is_not_ours_is_refused_and_the_refusal_is_heard():
+def test_the_browser_blocks_a_foreign_script_and_reports_it():
     foreign = page(night()).replace("</body>", "<script>document.title = 'x'</script></body>")
-    title, console = ask(CHROMIUM, foreign, 1280, "return document.title;")
+    title, console = evaluate(CHROMIUM, foreign, 1280, "return document.title;")
     assert title != "x"
     assert any("Content Security Policy" in line for line in console)
 
 
-def test_a_click_on_a_heading_sorts_by_value_and_a_key_turns_it_round():
-    found, console = ask(CHROMIUM, page(night()), 1280, SORT)
+def test_a_click_on_a_heading_sorts_by_value_and_a_key_reverses_the_order():
+    result, console = evaluate(CHROMIUM, page(night()), 1280, SORT)
     assert console == []
 
     def number(text):
         return float(text.replace("−", "-"))
 
-    assert found["before"] != found["up"]
-    assert found["up"] == sorted(found["before"], key=number)
-    assert found["down"] == sorted(found["before"], key=number, reverse=True)
-    assert found["sort"] == "descending"
+    assert result["before"] != result["up"]
+    assert result["up"] == sorted(result["before"], key=number)
+    assert result["down"] == sorted(result["before"], key=number, reverse=True)
+    assert result["sort"] == "descending"
 
 
-def test_a_phone_shows_settings_beside_their_values():
+def test_a_phone_shows_settings_and_their_values_side_by_side():
     settings = {"promote.min_effective_sample_size": "1000.0", "warehouse.path": "data/warehouse"}
     facts = replace(night(), settings=settings, changed=list(settings))
-    assert ask(CHROMIUM, page(facts), 390, SETTINGS) == ([], [])
+    assert evaluate(CHROMIUM, page(facts), 390, SETTINGS) == ([], [])
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_a_date_is_not_broken_in_two(width):
-    assert ask(CHROMIUM, page(night()), width, WHOLE) == ([1, 1], [])
+def test_a_date_stays_on_one_line(width):
+    assert evaluate(CHROMIUM, page(night()), width, DATE_LINES) == ([1, 1], [])

@@ -39,7 +39,7 @@ def examined(model, relevance: np.ndarray, pages: int = PAGES) -> tuple[np.ndarr
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_users_examine_pairs_of_positions_as_often_as_the_truth_says(name):
+def test_pairs_of_positions_are_examined_with_the_true_probabilities(name):
     relevance = np.linspace(0.6, 0.2, POSITIONS)
     e, _ = examined(MODELS[name], relevance)
     psi = MODELS[name].truth(relevance[None, :], np.ones(1))
@@ -49,7 +49,7 @@ def test_users_examine_pairs_of_positions_as_often_as_the_truth_says(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_true_psi_keeps_the_frechet_bounds(name):
+def test_true_psi_is_within_the_frechet_bounds(name):
     psi = MODELS[name].truth(np.full((1, POSITIONS), 0.5), np.ones(1))
     theta = np.diag(psi)
     assert (psi <= np.minimum.outer(theta, theta) + 1e-12).all()
@@ -57,7 +57,7 @@ def test_true_psi_keeps_the_frechet_bounds(name):
     assert np.allclose(psi, psi.T)
 
 
-def test_a_choice_takes_one_attractive_document_with_the_odds_of_its_position():
+def test_a_single_choice_is_drawn_with_the_odds_of_the_positions():
     relevance = np.array([0.3, 0.9, 0.5])
     odds = np.array([1.0, 0.5, 0.25])
     expected = np.zeros(3)  # P(chosen | attractive), by listing every set of attractive documents
@@ -82,7 +82,7 @@ def test_truth_is_averaged_over_queries_by_their_traffic():
     assert psi[1, 1] == pytest.approx(0.25 * (1 - 0.2) + 0.75 * (1 - 0.8))
 
 
-def test_curves_begin_where_they_should_and_fall():
+def test_curves_start_at_their_first_value_and_fall():
     assert power_curve(4, 2.0).tolist() == [1, 1 / 4, 1 / 9, 1 / 16]
     for curve in CURVES.values():
         assert (np.diff(curve(30, 1.0)) < 0).all()

@@ -11,9 +11,10 @@ from ulr.config.load import load_settings
 from ulr.config.settings import Simulate
 from ulr.errors import UserError
 from ulr.experiments.buckets import parse_bucket, permutation
-from ulr.simulate import stage as log
+from ulr.simulate import stage
 from ulr.simulate.presets import experiment_of
-from ulr.simulate.stage import simulate_log, times_of_day
+from ulr.simulate.stage import simulate_log
+from ulr.simulate.tasks import times_of_day
 from ulr.warehouse.storage import Storage
 
 SMALL = [
@@ -25,7 +26,8 @@ SMALL = [
     "simulate.features=8",
     "simulate.positions=5",
     "simulate.swaps=[{kind: single, fraction: 0.4}, {kind: pair, fraction: 0.2}]",
-    "simulate.segments=[{name: desktop, fraction: 0.6, eta: 1}, {name: mobile, fraction: 0.4, eta: 2}]",
+    "simulate.segments=[{name: desktop, fraction: 0.6, eta: 1}, "
+    "{name: mobile, fraction: 0.4, eta: 2}]",
 ]
 
 
@@ -51,53 +53,53 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(spark, simul
     simulate_log(spark, small(tmp_path / "a"))
     assert digests(tmp_path / "a") == digests(simulated)
     simulate_log(spark, small(tmp_path / "b", "simulate.seed=8"))
-    other, mine = digests(tmp_path / "b"), digests(simulated)
-    assert other.keys() == mine.keys()
-    assert {name for name in mine if other[name] == mine[name]} == {"truth/examination.parquet"}
+    other, first = digests(tmp_path / "b"), digests(simulated)
+    assert other.keys() == first.keys()
+    assert {name for name in first if other[name] == first[name]} == {"truth/examination.parquet"}
 
 
-def test_a_simulation_that_is_there_already_is_not_made_again(spark, simulated):
+def test_a_simulation_with_the_same_settings_is_not_written_again(spark, simulated):
     before = {f: f.stat().st_mtime_ns for f in simulated.rglob("*.parquet")}
     again = simulate_log(spark, small(simulated))
     assert again["pages"] == 6000
     assert {f: f.stat().st_mtime_ns for f in simulated.rglob("*.parquet")} == before
 
 
-def test_other_settings_replace_the_old_simulation_whole(spark, tmp_path):
+def test_other_settings_replace_the_old_simulation(spark, tmp_path):
     simulate_log(spark, small(tmp_path / "x"))
     simulate_log(spark, small(tmp_path / "x", "simulate.days=1"))
     assert [d.name for d in (tmp_path / "x" / "log").iterdir()] == ["dt=2026-01-01"]
     assert [d.name for d in tmp_path.iterdir()] == ["x"]
 
 
-def test_on_a_store_nothing_of_an_older_simulation_stays(spark, tmp_path, monkeypatch):
+def test_on_an_object_store_no_file_of_an_older_simulation_stays(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(Storage, "is_local", False)
     simulate_log(spark, small(tmp_path / "a"))
     changes = ["simulate.days=1", "simulate.pages_per_file=3000", "simulate.queries=900"]
     simulate_log(spark, small(tmp_path / "a", *changes))
     with monkeypatch.context() as broken:
-        broken.setattr(log, "write_truth", lambda *_: 1 / 0)
+        broken.setattr(stage, "examination_table", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             simulate_log(spark, small(tmp_path / "b"))
-    simulate_log(spark, small(tmp_path / "b", *changes))  # what broke off is begun again
+    simulate_log(spark, small(tmp_path / "b", *changes))
     assert digests(tmp_path / "a") == digests(tmp_path / "b")
 
 
-def test_pages_come_evenly_over_the_day_however_many_there_are():
+def test_pages_are_evenly_spaced_over_the_day():
     for pages in (7, 20_000, 10**9):
         numbers = [0, 1, pages // 3, pages - 1]
         expected = [n * 86_400_000_000 // pages for n in numbers]
         assert times_of_day(np.array(numbers), pages).tolist() == expected
 
 
-def test_a_folder_with_something_else_in_it_is_not_overwritten(spark, tmp_path):
-    (tmp_path / "precious.txt").write_text("mine")
+def test_a_folder_with_other_files_is_not_overwritten(spark, tmp_path):
+    (tmp_path / "precious.txt").write_text("keep")
     with pytest.raises(UserError, match=r"simulate\.path"):
         simulate_log(spark, small(tmp_path))
-    assert (tmp_path / "precious.txt").read_text() == "mine"
+    assert (tmp_path / "precious.txt").read_text() == "keep"
 
 
-def test_pages_features_and_truth_belong_together(simulated):
+def test_pages_features_and_truth_are_consistent(simulated):
     log = pq.read_table(simulated / "log")
     features = pq.read_table(simulated / "features")
     known = set(zip(features["query_id"].to_pylist(), features["doc_id"].to_pylist(), strict=True))
@@ -126,7 +128,7 @@ def test_a_swapped_page_shows_the_permutation_of_an_unswapped_one(simulated):
     assert checked > 100
 
 
-def test_the_experiments_get_their_share_of_the_traffic(simulated):
+def test_the_experiments_get_their_fraction_of_the_traffic(simulated):
     log = pq.read_table(simulated / "log")
     share = 1 - log["bucket"].null_count / log.num_rows
     assert share == pytest.approx(0.6, abs=4 * np.sqrt(0.6 * 0.4 / 6000))
@@ -134,7 +136,7 @@ def test_the_experiments_get_their_share_of_the_traffic(simulated):
     assert swapped.mean() == pytest.approx(0.5, abs=4 * np.sqrt(0.25 / swapped.size))
 
 
-def test_families_of_buckets_share_their_traffic_evenly(tmp_path):
+def test_the_buckets_of_a_family_share_its_traffic_evenly(tmp_path):
     experiment = experiment_of(small(tmp_path))
     singles = [b for b in experiment.buckets if "," not in b]
     pairs = [b for b in experiment.buckets if "," in b]
@@ -157,7 +159,7 @@ def test_the_impression_layout_holds_the_same_pages(spark, simulated, tmp_path):
         assert pages[row["session_id"]] == shown
 
 
-def test_rankings_move_from_day_to_day_when_they_drift(spark, tmp_path):
+def test_rankings_change_from_day_to_day_with_drift(spark, tmp_path):
     simulate_log(spark, small(tmp_path, "simulate.drift=1.0", "simulate.swaps=[]"))
     rankings: dict[str, set] = {}
     for row in pq.read_table(tmp_path / "log").to_pylist():

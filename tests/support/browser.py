@@ -1,7 +1,7 @@
-"""A real Chromium without a screen: pages are served on loopback, looked at through a frame.
+"""Headless Chromium. Pages are served on loopback and loaded into a frame.
 
-The frame has the wanted width, so that the page lays itself out as on a phone, and the page that
-holds it may ask it anything, being of the same origin.
+The frame has the width of a phone or a desktop; the page around it has the same origin, so that its
+script can inspect the frame.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -28,13 +29,13 @@ TIMEOUT_S = 120
 
 
 def find_chromium() -> str | None:
-    """The first that is on the path."""
+    """Return the first Chromium on the path."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 @contextlib.contextmanager
 def served(pages: Mapping[str, str]) -> Iterator[str]:
-    """Serve texts under their names; gives the address."""
+    """Serve pages by name; yield the address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, pages))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -59,11 +60,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write((content or "").encode())
 
     def log_message(self, *args: object) -> None:
-        """Silent."""
+        """Log nothing."""
 
 
 def run_chromium(chromium: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """One run with a profile of its own."""
+    """Run Chromium with a temporary profile."""
     with tempfile.TemporaryDirectory(prefix="ulr-chromium-") as profile:
         command = [chromium, *FLAGS, f"--user-data-dir={profile}", *arguments]
         return subprocess.run(
@@ -72,34 +73,35 @@ def run_chromium(chromium: str, *arguments: str) -> subprocess.CompletedProcess[
 
 
 def framed(width: int, height: int, script: str) -> str:
-    """A page that shows `page.html` at a width, runs the script on it and leaves its answer."""
+    """Return a page that shows `page.html` at a width, and the result of the script on it."""
     return f"""<!doctype html><title>frame</title><link rel="icon" href="data:,">
 <body style="margin:0"><iframe src="page.html" width="{width}" height="{height}" style="border:0">
-</iframe><pre id="answer"></pre><script>
+</iframe><pre id="result"></pre><script>
 addEventListener("load", () => {{
   const frame = document.querySelector("iframe").contentWindow;
-  const ask = (document, frame) => {{ {script} }};
-  document.getElementById("answer").textContent = JSON.stringify(ask(frame.document, frame));
+  const run = (document, frame) => {{ {script} }};
+  document.getElementById("result").textContent = JSON.stringify(run(frame.document, frame));
 }});
 </script>"""
 
 
-def ask(chromium: str, page: str, width: int, script: str) -> tuple[object, list[str]]:
-    """The script's answer about the page at a width, and what was said on the console."""
+def evaluate(chromium: str, page: str, width: int, script: str) -> tuple[Any, list[str]]:
+    """Return the result of the script on the page at a width, and the lines of the console."""
     pages = {"page.html": page, "frame.html": framed(width, 900, script)}
     with served(pages) as address:
-        found = run_chromium(
+        done = run_chromium(
             chromium, "--virtual-time-budget=4000", "--dump-dom", f"{address}/frame.html"
         )
-    answer = re.search(r'<pre id="answer">(.*?)</pre>', found.stdout, re.DOTALL)
-    console = [line for line in found.stderr.splitlines() if ":CONSOLE" in line]
-    return json.loads(unescape(answer[1])), console
+    result = re.search(r'<pre id="result">(.*?)</pre>', done.stdout, re.DOTALL)
+    console = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+    assert result is not None
+    return json.loads(unescape(result[1])), console
 
 
 def take_picture(
     chromium: str, page: str, path: str, *, width: int, height: int, dark: bool = False
 ) -> None:
-    """A PNG of the top of the page."""
+    """Write a PNG of the top of the page."""
     size = f"--window-size={max(width, 500)},{height}"
     with served({"page.html": page, "frame.html": framed(width, height, "return 0")}) as address:
         theme = DARK if dark else ()

@@ -1,4 +1,4 @@
-"""Log one by one: what the estimators must come to. Slow on purpose."""
+"""Evaluation as plain loops over sessions: slow references for the tests of the estimators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def ratio(xs, ws):
-    """Value and standard error of sum x / sum w, queries as clusters."""
+    """Return the value and standard error of sum x / sum w with queries as clusters."""
     n, top, bottom = len(xs), sum(xs), sum(ws)
     value = top / bottom
     scatter = sum((x - value * w) ** 2 for x, w in zip(xs, ws, strict=True))
@@ -14,17 +14,20 @@ def ratio(xs, ws):
 
 
 def rank_by(scores):
-    """Rank from 1 of every document; equal scores keep their order."""
+    """Return the rank of every document, from 1; equal scores keep their order."""
     order = sorted(range(len(scores)), key=lambda d: -scores[d])
     return [order.index(d) + 1 for d in range(len(scores))]
 
 
 def click_sums(sessions, theta, scores):
-    """Of one query: {metric: (x, sessions, relevant)} from (documents, clicks) of each session."""
-    found = {name: [0.0, 0, 0.0] for name in ("dcg", "arp", "precision_at_1", "precision_at_3")}
+    """Return {metric: [x, sessions, relevant]} of one query.
+
+    sessions: (documents, clicks) of each session.
+    """
+    totals = {name: [0.0, 0, 0.0] for name in ("dcg", "arp", "precision_at_1", "precision_at_3")}
     for documents, clicks in sessions:
         ranks = rank_by([scores[d] for d in documents])
-        for sums in found.values():
+        for sums in totals.values():
             sums[1] += 1
         for k, clicked in enumerate(clicks):
             if not clicked:
@@ -35,13 +38,13 @@ def click_sums(sessions, theta, scores):
                 "precision_at_1": float(ranks[k] <= 1), "precision_at_3": (ranks[k] <= 3) / 3,
             }  # fmt: skip
             for name, value in values.items():
-                found[name][0] += weight * value
-                found[name][2] += weight
-    return found
+                totals[name][0] += weight * value
+                totals[name][2] += weight
+    return totals
 
 
 def pair_loss_sum(sessions, theta, psi, scores):
-    """Of one query: the joint-weighted loss of all its sessions' clicked pairs."""
+    """Return the joint-weighted loss over the clicked pairs of all sessions of one query."""
     total = 0.0
     for documents, clicks in sessions:
         for a, first in enumerate(documents):

@@ -1,4 +1,4 @@
-"""A real tracking server over HTTP, for the time of a block, and a training to send to it."""
+"""A real tracking server over HTTP, and a small submission to register there."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ CURVE = [{"segment": None, "position": k, "theta": 1 / k, "lower": 0.9 / k, "upp
 
 @contextlib.contextmanager
 def tracking_server(folder, port=None):
-    """The server's URL while it lives; its own process group, so that its workers go with it."""
+    """Run a server for the block and yield its URL.
+
+    It has its own process group, so that its workers are stopped with it.
+    """
     port = port or free_port()
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port),
                "--workers", "1", "--backend-store-uri", f"sqlite:///{folder}/server.db",
                "--artifacts-destination", f"{folder}/artifacts"]  # fmt: skip
-    # Without the seven processes that wait for jobs which nobody sends.
-    own = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    environ = os.environ | own
+    # Without the seven processes for background jobs, which no test sends.
+    settings = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    environ = os.environ | settings
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(
             command, stdout=log, stderr=log, env=environ, start_new_session=True
@@ -45,8 +48,8 @@ def tracking_server(folder, port=None):
 
 
 def comparison(registry, run_id):
-    """The table of a comparison; MLflow looks for it on the server that it is set to."""
-    with registry._reaching():
+    """Return the table of a comparison; MLflow reads it from the configured server."""
+    with registry._connected():
         return registry.client.load_table(registry.experiment_id(), "comparison.json", [run_id])
 
 
@@ -66,8 +69,8 @@ def _wait(url, server, log, seconds=150):
         time.sleep(0.5)
 
 
-def training(fingerprint="f1", seed=1, width=WIDTH):
-    """A small model with a record."""
+def submission(fingerprint="f1", seed=1, width=WIDTH):
+    """Return a small model with a record."""
     x = np.random.default_rng(seed).normal(size=(200, width)).astype(np.float32)
     settings = {"objective": "regression", "verbose": -1, "num_leaves": 4, "num_threads": 1}
     booster = lgb.train(settings, lgb.Dataset(x, x[:, 0].copy()), 3)
@@ -77,8 +80,9 @@ def training(fingerprint="f1", seed=1, width=WIDTH):
         model=booster.model_to_string(),
         example=x[:3].tolist(),
         params={"train.num_iterations": "3", "pairs.method": "joint", "long": "x" * 900},
-        tags={"ulr.fingerprint": fingerprint, "ulr.window": "2026-01-01..2026-01-03"},
+        tags={"ulr.fingerprint": fingerprint, "ulr.method": "joint",
+              "ulr.window": "2026-01-01..2026-01-03"},
         metrics={"ndcg_at_10": 0.5, "ndcg_at_10_lower": 0.4, "none": float("inf")},
         history={"pair_loss": [0.7, 0.6, 0.65]},
         files={"biases.json": '{"t_plus": [1.0, 0.5]}', "propensities.json": json.dumps(CURVE)},
-    )
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Workers for tests: a mesh of threads in this process, or of real processes."""
+"""Workers for tests: connected threads of this process, or connected processes."""
 
 from __future__ import annotations
 
@@ -8,76 +8,76 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ulr.training.distributed.communicator import Communicator
-from ulr.training.distributed.rendezvous import Listener
+from ulr.training.distributed.rendezvous import Address, Listener
 
 TOKEN = "a token"
+TIMEOUT_S = 60.0
 
 
-def meet(
-    door: Listener, addresses: list, rank: int, timeout: float = 30.0, attempt: int = 1
+def connect(
+    listener: Listener, addresses: list[Address], rank: int, timeout: float = TIMEOUT_S
 ) -> Communicator:
-    return door.meet(addresses, rank, token=TOKEN, attempt=attempt, timeout=timeout)
+    return listener.rendezvous(addresses, rank, token=TOKEN, attempt=1, timeout=timeout)
 
 
 def on_threads(
-    size: int, work: Callable[[Communicator], Any], host: str = "127.0.0.1", timeout: float = 30.0
+    size: int,
+    work: Callable[[Communicator], Any],
+    host: str = "127.0.0.1",
+    timeout: float = TIMEOUT_S,
 ) -> list[Any]:
-    """`work(mesh)` on every worker; what each returned, or the first error."""
-    doors = [Listener(host) for _ in range(size)]
-    addresses = [door.address for door in doors]
+    """Run `work` on every rank; return its results, or raise the first error."""
+    listeners = [Listener(host) for _ in range(size)]
+    addresses = [listener.address for listener in listeners]
 
-    def one(rank: int) -> Any:
-        mesh = meet(doors[rank], addresses, rank, timeout)
-        try:
-            return work(mesh)
-        except BaseException as why:
-            mesh.close(f"{type(why).__name__}: {why}")
-            raise
-        finally:
-            mesh.close()
+    def run(rank: int) -> Any:
+        with connect(listeners[rank], addresses, rank, timeout) as communicator:
+            return work(communicator)
 
     with ThreadPoolExecutor(size) as pool:
-        return [f.result() for f in [pool.submit(one, rank) for rank in range(size)]]
+        return [f.result() for f in [pool.submit(run, rank) for rank in range(size)]]
 
 
 class OnProcesses:
-    """The same on processes; `pids` may be killed or stopped meanwhile."""
+    """`work` on connected processes, which a test may kill or stop."""
 
-    def __init__(self, size: int, work: Callable[..., Any], *args: Any, timeout: float) -> None:
+    def __init__(self, size: int, work: Callable[[Communicator], Any], *, timeout: float) -> None:
         context = multiprocessing.get_context("spawn")
         self.results: Any = context.Queue()
         pipes = [context.Pipe() for _ in range(size)]
         self.processes = [
             context.Process(
-                target=_one,
-                args=(rank, pipes[rank][1], self.results, work, *args),
-                kwargs={"timeout": timeout},
-                daemon=True,
+                target=_run, args=(rank, pipes[rank][1], self.results, work, timeout), daemon=True
             )
             for rank in range(size)
-        ]  # fmt: skip
+        ]
         for process in self.processes:
             process.start()
-        addresses = [pipe[0].recv() for pipe in pipes]
-        for pipe in pipes:
-            pipe[0].send(addresses)
+        addresses = [pipe.recv() for pipe, _ in pipes]
+        for pipe, _ in pipes:
+            pipe.send(addresses)
+        for pipe, _ in pipes:
+            assert pipe.recv() == "connected"
 
-    def result(self, timeout: float = 60.0) -> tuple[int, str, Any]:
-        """Rank, `done` or an error's name, and what came of it: whoever is next."""
-        return self.results.get(timeout=timeout)
+    def result(self) -> tuple[int, str, Any]:
+        """Return rank, `done` or the class of an error, and result or message of the next one."""
+        return self.results.get(timeout=10 * TIMEOUT_S)
 
-    def stop(self) -> None:
+    def kill(self) -> None:
         for process in self.processes:
             process.kill()
             process.join()
 
 
-def _one(rank: int, pipe: Any, results: Any, work: Callable, *args: Any, timeout: float) -> None:
-    door = Listener("127.0.0.1")
-    pipe.send(door.address)
-    mesh = meet(door, pipe.recv(), rank, timeout)
+def _run(
+    rank: int, pipe: Any, results: Any, work: Callable[[Communicator], Any], timeout: float
+) -> None:
+    listener = Listener("127.0.0.1")
+    pipe.send(listener.address)
+    communicator = connect(listener, pipe.recv(), rank, timeout)
+    pipe.send("connected")
     try:
-        results.put((rank, "done", work(mesh, *args)))
-    except Exception as why:
-        results.put((rank, type(why).__name__, str(why)))
-        mesh.close(str(why))
+        results.put((rank, "done", work(communicator)))
+    except Exception as error:
+        results.put((rank, type(error).__name__, str(error)))
+        communicator.close(str(error))

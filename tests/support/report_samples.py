@@ -1,4 +1,4 @@
-"""Facts of a night and of a comparison, with everything that a page can show; no Spark needed."""
+"""Facts of a night and of a comparison, with data for every section of the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def estimate(subject, name, value, *, against=None, position=None, error=0.01):
 
 
 def metrics(*subjects):
-    """Every later subject is a little worse; leads of the first over the others."""
+    """Return metrics in which every subject is a little worse, and the leads of the first."""
     rows = []
     for n, subject in enumerate(subjects):
         for name, value in ((DECIDES, 0.8), ("snips_arp", 3.0), ("ndcg_at_1", 0.85), ("map", 0.9)):
@@ -38,16 +38,16 @@ def curve():
     for segment in SEGMENTS:
         power = {None: 1.0, "desktop": 0.8, "mobile": 1.4}[segment]
         for k in range(1, POSITIONS + 1):
-            refused = segment == "mobile" and k == POSITIONS
-            theta = None if refused else k**-power
+            missing = segment == "mobile" and k == POSITIONS
+            theta = None if missing else k**-power
             rows.append({
                 "segment": segment, "position": k, "theta": theta,
-                "standard_error": None if refused else 0.03 * theta,
-                "lower": None if refused else theta * (0.9 if k > 1 else 1),
-                "upper": None if refused else theta * (1.1 if k > 1 else 1),
+                "standard_error": None if missing else 0.03 * theta,
+                "lower": None if missing else theta * (0.9 if k > 1 else 1),
+                "upper": None if missing else theta * (1.1 if k > 1 else 1),
                 "support": 4000 // k, "estimator": "combined",
-                "source": "insufficient" if refused else "estimated",
-                "note": "12 clicks of 50 needed" if refused else "",
+                "source": "insufficient" if missing else "estimated",
+                "note": "12 clicks of 50 needed" if missing else "",
             })  # fmt: skip
     return rows
 
@@ -118,7 +118,7 @@ def night() -> Facts:
         kind=NIGHT,
         name="2026-01-03",
         window=["2026-01-01", "2026-01-02", "2026-01-03"],
-        judged="2026-01-01..2026-01-03",
+        evaluated_on="2026-01-01..2026-01-03",
         methods=["joint"],
         metric=DECIDES,
         stages=[{"stage": s, "status": "done", "seconds": 3.2, "message": "fine"} for s in names],

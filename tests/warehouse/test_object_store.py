@@ -1,4 +1,4 @@
-"""A warehouse on an object store: the S3 protocol, spoken by a server on loopback."""
+"""A warehouse on an object store: an S3 server on the loopback interface."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from moto.server import ThreadedMotoServer
 from ulr.cli.main import main
 from ulr.errors import UserError
 from ulr.warehouse import lock
-from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
 
 TABLE = pa.table({"n": [1, 2, 3]})
-SECRET = "open-sesame"  # in the address: Spark's workers began before this server
+SECRET = "open-sesame"  # in the URL, since Spark's workers start before this server
 SMALL = {
     "simulate.pages_per_day": 3000, "simulate.days": 1, "simulate.queries": 60,
     "simulate.features": 8, "simulate.docs_per_query": 6, "simulate.positions": 3,
-    "groups.partitions": 2, "pairs.partitions": 2, "train.num_iterations": 3, "lightgbm.num_leaves": 4,
-    "mlflow.live": False,
+    "groups.partitions": 2, "pairs.partitions": 2, "train.num_iterations": 3,
+    "lightgbm.num_leaves": 4, "mlflow.live": False,
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def server():
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    own = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    own.start()
-    yield ":".join(map(str, own.get_host_and_port()))
-    own.stop()
+    moto = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    moto.start()
+    yield ":".join(map(str, moto.get_host_and_port()))
+    moto.stop()
 
 
 def url_of(server: str, path: str, **more: str) -> str:
@@ -46,52 +45,57 @@ def bucket(server, request, monkeypatch):
     return url_of(server, f"{name}/tables", allow_bucket_creation="true")
 
 
-def publish(warehouse: Warehouse, table: pa.Table, identity: str) -> None:
-    with warehouse.writing("scores", "", identity) as draft:
-        Storage(draft.url).write_table(table, "part-00000.parquet")
-        draft.publish({})
+def publish(warehouse: Warehouse, table: pa.Table, fingerprint: str) -> None:
+    with warehouse.writing("scores", "", fingerprint) as transaction:
+        transaction.write_table(table)
+        transaction.publish({})
 
 
-def test_a_table_is_published_replaced_and_swept(bucket):
+def test_a_table_is_published_and_replaced_and_old_files_are_removed(bucket):
     warehouse = Warehouse(bucket)
     for n in range(3):
-        publish(warehouse, TABLE.slice(n), f"made{n}")
+        publish(warehouse, TABLE.slice(n), f"v{n}")
         assert warehouse.read("scores").equals(TABLE.slice(n))
-    assert warehouse.storage.folders("scores") == ["made1-1", "made2-1"]  # and a reader's last one
+    assert warehouse.storage.folders("scores") == ["v1-1", "v2-1"]  # the last one for readers
     assert not warehouse.storage.exists("scores", ".lock")
 
 
-def test_what_breaks_off_leaves_the_old_table(bucket):
+def test_an_exception_leaves_the_old_table(bucket):
     warehouse = Warehouse(bucket)
     publish(warehouse, TABLE, "good")
-    with contextlib.suppress(ZeroDivisionError), warehouse.writing("scores", "", "bad") as draft:
-        Storage(draft.url).write_table(TABLE.slice(1), "part-00000.parquet")
+    with (
+        contextlib.suppress(ZeroDivisionError),
+        warehouse.writing("scores", "", "bad") as transaction,
+    ):
+        transaction.write_table(TABLE.slice(1))
         raise ZeroDivisionError
     assert warehouse.read("scores").equals(TABLE)
     assert warehouse.storage.folders("scores") == ["good-1"]
 
 
-def test_a_second_writer_is_refused_by_name(bucket):
+def test_a_second_writer_is_refused(bucket):
     warehouse = Warehouse(bucket)
     with (
-        warehouse.writing("scores", "", "mine"),
+        warehouse.writing("scores", "", "first"),
         pytest.raises(UserError, match="is being written"),
     ):
-        publish(warehouse, TABLE, "theirs")
+        publish(warehouse, TABLE, "second")
 
 
-def test_a_bucket_that_is_not_there_is_told_in_one_line(server, tmp_path, monkeypatch, capsys):
+def test_a_missing_bucket_is_reported_in_one_line(server, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     nowhere = url_of(server, "no-such-bucket/tables")
     code = main(["pairs", "--date", "2026-01-01", "--set", f"warehouse.path={nowhere}"])
-    told = capsys.readouterr().err
+    error = capsys.readouterr().err
     assert code == 2
-    assert told.count("\n") == 1
-    assert "no-such-bucket" in told
-    assert SECRET not in told
+    assert error.count("\n") == 1
+    assert "no-such-bucket" in error
+    assert SECRET not in error
 
 
-def test_stages_work_on_it_from_groups_to_model(spark, bucket, tmp_path, monkeypatch, capsys):
+def test_all_stages_from_groups_to_score_work_on_an_object_store(
+    spark, bucket, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     changes = {**SMALL, "warehouse.path": bucket}
     flags = [flag for k, v in changes.items() for flag in ("--set", f"{k}={v}")]

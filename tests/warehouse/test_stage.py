@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from ulr.errors import InvalidData
-from ulr.warehouse.stage import fingerprint_of, publish_if_changed
+from ulr.warehouse.stage import fingerprint, fingerprint_of, publish_if_changed
 from ulr.warehouse.tables import Warehouse
 
 SIDE = [("quarantine", "dt=2026-01-01")]
@@ -88,3 +88,8 @@ def test_a_side_table_published_before_a_failure_stays(warehouse):
 def test_a_stage_that_forgets_to_publish_is_an_error(warehouse):
     with pytest.raises(RuntimeError, match="without publishing"):
         run(warehouse, lambda _: None)
+
+
+def test_equal_values_have_equal_fingerprints():
+    assert fingerprint({"a": 1, "b": [2]}) == fingerprint({"b": [2], "a": 1})
+    assert fingerprint({"a": 1}) != fingerprint({"a": 2})

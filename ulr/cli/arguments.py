@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 from ulr.errors import UserError
@@ -28,8 +27,8 @@ def no_options(parser: argparse.ArgumentParser) -> None:
     """Add nothing: the command has only the options that every command has."""
 
 
-def check_target(flag: str, path: str | None, kinds: Sequence[str] = ()) -> None:
-    """Raise unless the file can be written: existing folder, and a suffix among `kinds`."""
+def check_target(flag: str, path: str | None, suffix: str = "") -> None:
+    """Raise unless the file can be written: existing folder, and the suffix of its format."""
     if path is None:
         return
     target = Path(path)
@@ -37,5 +36,6 @@ def check_target(flag: str, path: str | None, kinds: Sequence[str] = ()) -> None
         raise UserError(f"{flag} {path}: there is no folder {target.parent}; create it first")
     if target.is_dir():
         raise UserError(f"{flag} {path}: this is a folder; give a file")
-    if kinds and target.suffix.lower() not in kinds:
-        raise UserError(f"{flag} {path}: expected a name that ends in {', '.join(kinds)}")
+    if suffix and target.suffix.lower() != suffix:
+        kind = suffix.removeprefix(".").upper()
+        raise UserError(f"{flag} {path}: the file is written as {kind}; end its name in {suffix}")

@@ -19,8 +19,9 @@ from typing import NoReturn
 
 from ulr.cli.terminal import on_screen, print_document, print_error
 from ulr.config.load import load_settings
-from ulr.engine.quiet import noise_to_log
-from ulr.errors import InvalidData, UserError
+from ulr.engine.failures import summarize
+from ulr.engine.quiet import output_to_log
+from ulr.errors import UserError
 from ulr.redact import redact_text
 from ulr.version import __version__
 
@@ -90,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(stage: str, rest: list[str]) -> int:
-    with noise_to_log(stage):
+    with output_to_log(stage):
         module = import_module("ulr.cli.commands." + stage.replace("-", "_"))
     args = _command_parser(stage, module).parse_args(rest)
     with on_screen(stage, quiet=args.quiet, json=args.json) as log:
@@ -109,9 +110,8 @@ def _run(module: ModuleType, args: argparse.Namespace, log: Path | None) -> int:
     except Exception as error:
         if interrupt := interrupt_behind(error):
             raise interrupt from None
-        known = error if isinstance(error, UserError) else user_error_of_a_task(error)
-        if known is not None:
-            message, code = str(known), known.exit_code
+        if isinstance(error, UserError):
+            message, code = str(error), error.exit_code
         elif log is not None:
             message, code = _unexpected(error, log), 1
         else:
@@ -132,7 +132,7 @@ def _failed(message: str, code: int, *, printed: bool = False) -> int:
 def _unexpected(error: Exception, log: Path) -> str:
     """Write the stack trace of an internal error to the log; return one line."""
     traceback.print_exception(error)
-    reason = import_module("ulr.engine.failures").summarize(str(error))  # Spark's are long
+    reason = summarize(str(error))  # Spark's errors are long
     return f"unexpected {type(error).__name__}: {reason}; try `ulr doctor`, and see {log}"
 
 
@@ -141,16 +141,6 @@ def interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error
-
-
-def user_error_of_a_task(error: Exception) -> UserError | None:
-    """A user's mistake that only a Spark task could see comes back as text in Spark's own error."""
-    for line in reversed(str(error).splitlines()):
-        for kind in (InvalidData, UserError):
-            name, colon, message = line.partition(": ")
-            if colon and name == f"{kind.__module__}.{kind.__name__}":
-                return kind(message)
-    return None
 
 
 def _parser() -> argparse.ArgumentParser:

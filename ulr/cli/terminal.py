@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.table import Table
 
-from ulr.engine.quiet import noise_to_log
+from ulr.engine.quiet import output_to_log
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ _bars: list[Console] = []
 @contextlib.contextmanager
 def on_screen(stage: str, *, quiet: bool, json: bool) -> Iterator[Path | None]:
     """Reserve the terminal for the block's own output; yield the log file for everything else."""
-    with noise_to_log(stage) as (out, err, path):
+    with output_to_log(stage) as (out, err, path):
         _screens.append(Screen(out, err, quiet, json))
         try:
             yield path

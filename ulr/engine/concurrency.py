@@ -1,4 +1,4 @@
-"""Several things at once on threads of the driver, where the cluster has room for them."""
+"""Several Spark jobs at a time, each on a thread of the driver."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 T = TypeVar("T")
-_AGAIN_S = 1.0
+_CANCEL_EVERY_S = 1.0
 
 
 def run_concurrently(
     jobs: Sequence[Callable[[], T]], limit: int, cancel: Callable[[], None]
 ) -> list[T]:
-    """The jobs' results in their order, at most `limit` of them running at a time.
+    """Return the results of the jobs in their order; at most `limit` run at a time.
 
-    One that fails does not stop the others: what they finish need not be done again. Then the
-    first failure is raised. An interruption starts nothing more and calls `cancel` until those
-    that run have ended.
+    A job that fails does not stop the others, whose results are published and need no second run.
+    The first failure is raised at the end. On an interrupt no further job starts, and `cancel` is
+    called until the running ones have ended.
     """
     if limit <= 1 or len(jobs) <= 1:
         return [job() for job in jobs]
@@ -28,7 +28,7 @@ def run_concurrently(
         except BaseException:
             for future in futures:
                 future.cancel()
-            while wait(futures, _AGAIN_S).not_done:
+            while wait(futures, _CANCEL_EVERY_S).not_done:
                 cancel()
             raise
     return [future.result() for future in futures]

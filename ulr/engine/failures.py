@@ -1,4 +1,4 @@
-"""What a failed Spark job was about, in one line."""
+"""Errors of Spark jobs: find the user error that a task raised, or summarize the report."""
 
 from __future__ import annotations
 
@@ -6,44 +6,48 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-
+from ulr import errors
 from ulr.errors import UserError
 
-SPARK_FAILED = (PySparkException, Py4JJavaError)
-# Raised by the task itself, or by another that was told of it.
-_OURS = re.compile(r"(?:^ulr\.errors\.|stopped: )(?:UserError|InvalidData): (.+)$", re.MULTILINE)
+# In a task's stack trace, or in the error of another worker of the same training.
+_RAISED_BY_US = re.compile(r"(?:^ulr\.errors\.|stopped: )([A-Z]\w+): (.+)$", re.MULTILINE)
 _RAISED = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*(?:Error|Lost|Exception|Gone)\b.*)$", re.M)
-CANCELLED = "training was cancelled; run again to go on from its last checkpoint"
+_MAX_CHARACTERS = 300
+CANCELLED = "training was cancelled; run again to continue from its last checkpoint"
 
 
 @contextlib.contextmanager
 def reraise_user_errors() -> Iterator[None]:
-    """What a task refused reaches the user as if the driver had said it."""
+    """Raise a user error of a Spark task with its own class, as if the driver had raised it.
+
+    Also usable as a decorator. Every other error passes unchanged.
+    """
     try:
         yield
-    except SPARK_FAILED as error:
-        if said := refusal_in(str(error)):
-            raise UserError(said) from None
+    except UserError:
+        raise
+    except Exception as error:
+        if user_error := user_error_in(str(error)):
+            raise user_error from None
         raise
 
 
-def refusal_in(text: str) -> str | None:
-    """The message of a mistake that trying again cannot mend, if there is one."""
-    found = _OURS.search(text)
-    return found.group(1).strip() if found else None
+def user_error_in(text: str) -> UserError | None:
+    """Return the last error of `ulr.errors` in the text of Spark's error, if there is one."""
+    for name, message in reversed(_RAISED_BY_US.findall(text)):
+        kind = getattr(errors, name, None)
+        if isinstance(kind, type) and issubclass(kind, UserError):
+            return kind(message.strip())
+    return None
 
 
 def was_cancelled(text: str) -> bool:
-    """Whether somebody stopped the job: Ctrl-C, or the button in Spark's own pages."""
+    """Return whether a user stopped the job, by Ctrl-C or in Spark's web interface."""
     return "[SPARK_JOB_CANCELLED]" in text
 
 
 def summarize(text: str) -> str:
-    """The last Python error in Spark's report; else its first line that says something."""
+    """Return the last Python error in Spark's report, or else its first line."""
     raised = [m.group(1).strip() for m in _RAISED.finditer(text) if "PythonException" not in m[0]]
-    if raised:
-        return raised[-1][:300]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0][:300] if lines else "no reason given"
+    return (raised[-1:] or lines[:1] or ["no reason given"])[0][:_MAX_CHARACTERS]

@@ -1,4 +1,8 @@
-"""A clean screen: what the JVM, MLflow, LightGBM and warnings print goes to a log file."""
+"""Output of the JVM, MLflow, LightGBM and child processes goes to a log file, not to the screen.
+
+Redirecting file descriptors 1 and 2 is the only way that also covers C code (LightGBM, Arrow,
+OpenMP) and child processes, so that `--json` leaves exactly one document on stdout.
+"""
 
 from __future__ import annotations
 
@@ -12,65 +16,67 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-SUBMITTED = "PYSPARK_GATEWAY_PORT"  # in the environment: spark-submit started this process
-KEPT_S = 7 * 86_400
-_taken: list[Path] = []  # the log, while noise goes there already
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set in a process that spark-submit started
+_KEEP_S = 7 * 86_400
+_active: list[Path] = []  # the log of the enclosing `output_to_log`, if any
 
 
 def log_path(name: str) -> Path:
-    """Where this process keeps what others have to say; logs that are old are removed."""
+    """Return the log file of this process; delete logs that are older than a week."""
     folder = Path(tempfile.gettempdir()) / f"ulr-logs-{os.getuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():  # somebody else was there first
+    if folder.stat().st_uid != os.getuid():  # created by another user
         folder = Path(tempfile.mkdtemp(prefix="ulr-logs-"))
     for log in folder.glob("*.log"):
         with contextlib.suppress(OSError):
-            if time.time() - log.stat().st_mtime > KEPT_S:
+            if time.time() - log.stat().st_mtime > _KEEP_S:
                 log.unlink()
     return folder / f"{name}-{os.getpid()}.log"
 
 
 @contextlib.contextmanager
-def noise_to_log(name: str) -> Iterator[tuple[TextIO, TextIO, Path | None]]:
-    """Whoever prints in the block, child processes too, writes to the log; yields the true stdout
-    and stderr, and the log. Under spark-submit the cluster collects the logs: all stays as it is.
+def output_to_log(name: str) -> Iterator[tuple[TextIO, TextIO, Path | None]]:
+    """Redirect stdout and stderr of this process and its children to a log file.
+
+    Yields the original stdout and stderr, and the log. Does nothing inside another such block, or
+    under spark-submit, where the cluster collects the output.
     """
-    if SUBMITTED in os.environ or _taken:
-        yield sys.stdout, sys.stderr, _taken[0] if _taken else None
+    if SUBMITTED in os.environ or _active:
+        yield sys.stdout, sys.stderr, _active[0] if _active else None
         return
     path = log_path(name)
     sys.stdout.flush()
     sys.stderr.flush()
-    with path.open("a") as log, contextlib.ExitStack() as undo:
-        out, err = (undo.enter_context(_kept(stream)) for stream in (sys.stdout, sys.stderr))
+    with path.open("a") as log, contextlib.ExitStack() as stack:
+        out, err = (stack.enter_context(_duplicate(stream)) for stream in (sys.stdout, sys.stderr))
         for number in (1, 2):
-            undo.enter_context(_pointing(number, log.fileno()))
-        undo.enter_context(contextlib.redirect_stdout(log))
-        undo.enter_context(contextlib.redirect_stderr(log))
-        _taken.append(path)
-        undo.callback(_taken.pop)
+            stack.enter_context(_redirected(number, log.fileno()))
+        stack.enter_context(contextlib.redirect_stdout(log))
+        stack.enter_context(contextlib.redirect_stderr(log))
+        _active.append(path)
+        stack.callback(_active.pop)
         yield out, err, path
 
 
 @contextlib.contextmanager
-def _kept(stream: TextIO) -> Iterator[TextIO]:
-    """The stream's own way to the screen, whatever becomes of file descriptors 1 and 2."""
+def _duplicate(stream: TextIO) -> Iterator[TextIO]:
+    """Yield a stream to the same file with a descriptor that is not redirected."""
     try:
         number = os.dup(stream.fileno())
-    except (OSError, ValueError):  # not a file: a test's buffer, say
+    except (OSError, ValueError):  # a buffer in memory has no descriptor
         yield stream
         return
-    with os.fdopen(number, "w", encoding=stream.encoding, errors=stream.errors) as kept:
-        yield kept
+    with os.fdopen(number, "w", encoding=stream.encoding, errors=stream.errors) as duplicate:
+        yield duplicate
 
 
 @contextlib.contextmanager
-def _pointing(number: int, target: int) -> Iterator[None]:
+def _redirected(number: int, target: int) -> Iterator[None]:
     before = os.dup(number)
     os.dup2(target, number)
     try:
         yield
     finally:
-        ctypes.CDLL(None).fflush(None)  # what C code has printed and not yet written
+        ctypes.CDLL(None).fflush(None)  # output that C code has buffered
         os.dup2(before, number)
         os.close(before)

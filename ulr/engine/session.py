@@ -1,4 +1,4 @@
-"""The Spark session, and Spark's view of an Arrow schema."""
+"""The Spark session, and Arrow schemas as Spark schemas."""
 
 from __future__ import annotations
 
@@ -12,54 +12,56 @@ from types import FrameType
 from typing import NoReturn
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from ulr.engine.quiet import SUBMITTED, noise_to_log
+from ulr.engine.quiet import SUBMITTED, output_to_log
 
-JVM_ENDS_S = 10.0  # how long the JVM may take to end by itself
+SPARK_FAILED = (PySparkException, Py4JJavaError)
+_JVM_EXIT_S = 10.0  # time for the JVM to exit before it is killed
 
 
 def start_session(name: str, settings: Mapping[str, object]) -> SparkSession:
-    """A session with the given settings, each under `spark.`.
+    """Start or return the session, with the given settings, each under `spark.`.
 
-    Under spark-submit the command line has chosen the master and may have chosen more: what it
-    said stands.
+    Under spark-submit, options of its command line take precedence.
     """
     builder = SparkSession.builder.appName(f"ulr {name}")
-    chosen: dict[str, str] = {}
+    submitted: dict[str, str] = {}
     if SUBMITTED in environ:
         SparkContext._ensure_initialized()
-        chosen = dict(SparkConf().getAll())
+        submitted = dict(SparkConf().getAll())
     else:
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        if bound := settings.get("driver.bindAddress"):
-            # Java would look up this machine's own name, and end where nothing resolves it.
-            environ.setdefault("SPARK_LOCAL_IP", str(bound))
+        if address := settings.get("driver.bindAddress"):
+            # Without it Java looks up the machine's own name, and exits if nothing resolves it.
+            environ.setdefault("SPARK_LOCAL_IP", str(address))
     for key, value in settings.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        if f"spark.{key}" not in chosen:
+        if f"spark.{key}" not in submitted:
             builder = builder.config(f"spark.{key}", text)
-    with noise_to_log(name):  # the JVM inherits the log as its stdout and stderr
+    with output_to_log(name):  # the JVM inherits the log as its stdout and stderr
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     if SUBMITTED not in environ and threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, _stopped)
+            signal.signal(number, _interrupt)
     return spark
 
 
-def _stopped(number: int, frame: FrameType | None) -> NoReturn:
-    """End the JVM first: once the blocks of this process clean up, no task writes any more."""
-    for again in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(again, signal.SIG_IGN)
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    """Stop the JVM, then raise KeyboardInterrupt: no task writes while the driver cleans up."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
     jvm = getattr(SparkContext._gateway, "proc", None)
     if jvm is not None:
         jvm.terminate()
         try:
-            jvm.wait(JVM_ENDS_S)
+            jvm.wait(_JVM_EXIT_S)
         except subprocess.TimeoutExpired:
             jvm.kill()
             jvm.wait()
@@ -67,5 +69,5 @@ def _stopped(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The same columns as Spark names their types."""
+    """Return the same columns with Spark's types."""
     return from_arrow_schema(schema)

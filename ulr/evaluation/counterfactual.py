@@ -1,10 +1,10 @@
-"""What clicks say of a ranking that was not shown (Joachims 2017; METHODS section 7).
+"""Click-based estimates for a ranking that was not shown (docs/methods.md section 7).
 
-A click at position k stands for 1 / theta_k relevant documents, so over the documents of a list
-rhat = clicks / theta_k, and of any metric that adds up over documents with value v(rank)
+A click at position k counts as 1 / theta_k relevant sessions, so a document's relevance is
+estimated as rhat = clicks / theta_k. For a metric that sums a value v(rank) over documents,
 
-    IPS    sum rhat v(rank) / sessions       unbiased: per session
-    SNIPS  sum rhat v(rank) / sum rhat       per relevant document; less noise, a little bias
+    IPS    sum rhat v(rank) / sessions     unbiased, per session (Joachims et al. 2017)
+    SNIPS  sum rhat v(rank) / sum rhat     per relevant document; less variance, a small bias
 
 Under trust bias rhat = (clicks - sessions beta_k) / alpha_k (Oosterhuis 2022, eq. 6).
 """
@@ -20,66 +20,63 @@ from ulr.evaluation.shown import ShownDocuments
 from ulr.evaluation.totals import Column
 from ulr.propensity.examination import Examination
 
-LOWER_IS_BETTER = ("arp", "pair_loss")
 
-
-def is_lower_better(name: str) -> bool:
-    """Whether a metric improves as it falls."""
-    return name.removeprefix("snips_").removeprefix("ips_") in LOWER_IS_BETTER
-
-
-def relevance(
-    seen: ShownDocuments,
+def estimate_relevance(
+    shown: ShownDocuments,
     pooled: Examination,
     by_segment: Mapping[str, Examination],
     *,
     affine: bool,
 ) -> np.ndarray:
-    """rhat of every shown document: relevant sessions that its clicks stand for.
+    """Return rhat per shown document, float64: the relevant sessions its clicks stand for.
 
-    Lists are no deeper than the curves, and the curves are all of one depth.
+    All curves have one depth, and no list is deeper.
     """
-    curves = [_curve(p, affine) for p in (pooled, *by_segment.values())]
-    number = {name: n + 1 for n, name in enumerate(by_segment)}
-    which = np.array([number.get(s, 0) for s in seen.shown.segment.to_pylist()], np.int64)
-    alpha, beta = (np.stack([c[n] for c in curves]) for n in (0, 1))
-    at = which[seen.group], seen.position - 1
-    return (seen.clicks - seen.sessions[seen.group] * beta[at]) / alpha[at]
+    curves = [_alpha_beta(examination, affine) for examination in (pooled, *by_segment.values())]
+    alpha, beta = (np.stack(part) for part in zip(*curves, strict=True))
+    curve = shown.groups.tables_of({name: n for n, name in enumerate(by_segment, start=1)})
+    at = curve[shown.group], shown.position - 1
+    return (shown.clicks - shown.sessions[shown.group] * beta[at]) / alpha[at]
 
 
-def _curve(given: Examination, affine: bool) -> tuple[np.ndarray, np.ndarray]:
+def _alpha_beta(examination: Examination, affine: bool) -> tuple[np.ndarray, np.ndarray]:
     if not affine:
-        return given.theta, np.zeros(given.theta.size)
-    if given.alpha is None or given.beta is None:
+        return examination.theta, np.zeros(examination.depth)
+    if examination.alpha is None or examination.beta is None:
         raise UserError(
             "evaluate.correction=affine needs alpha and beta; estimate them with "
             "propensities.estimator=affine, or use evaluate.correction=theta"
         )
-    return given.alpha, given.beta
+    return examination.alpha, examination.beta
 
 
-def click_columns(
-    seen: ShownDocuments, rhat: np.ndarray, ranks: np.ndarray, cuts: Sequence[int]
+def click_metrics(
+    shown: ShownDocuments, rhat: np.ndarray, ranks: np.ndarray, cuts: Sequence[int]
 ) -> list[Column]:
-    """IPS and SNIPS of DCG, ARP (the rank itself) and precision@k of a ranking."""
+    """Return IPS and SNIPS of DCG, of ARP (the rank itself) and of precision at each cut.
+
+    rhat: float64, ranks: int64 from 1 within a list; both per shown document.
+    """
     values = {"dcg": 1 / np.log2(ranks + 1.0), "arp": ranks.astype(float)}
     values |= {f"precision_at_{k}": (ranks <= k) / k for k in cuts}
-    sessions, relevant = seen.query_sessions, seen.by_query(rhat)
+    sessions, relevant = shown.query_sessions, shown.sum_by_query(rhat)
     columns = []
     for name, value in values.items():
-        x = seen.by_query(rhat * value)
-        columns += [
-            Column(f"ips_{name}", None, x, sessions), Column(f"snips_{name}", None, x, relevant)
-        ]  # fmt: skip
+        x = shown.sum_by_query(rhat * value)
+        columns.append(Column(f"ips_{name}", None, x, sessions))
+        columns.append(Column(f"snips_{name}", None, x, relevant))
     return columns
 
 
-def moved_columns(seen: ShownDocuments, ranks: np.ndarray) -> list[Column]:
-    """Average rank of the documents first shown at each position (Hu 2019, figure 1)."""
-    weight = seen.sessions[seen.group].astype(float)
+def new_positions(shown: ShownDocuments, ranks: np.ndarray) -> list[Column]:
+    """Return the average new rank of the documents displayed at each position, by sessions.
+
+    This is figure 1 of Hu et al. 2019. ranks: int64 per shown document.
+    """
+    sessions = shown.sessions[shown.group].astype(float)
     columns = []
-    for k in range(1, int(seen.position.max(initial=0)) + 1):
-        there = weight * (seen.position == k)
-        w = seen.by_query(there)
-        columns.append(Column("position_after", k, seen.by_query(there * ranks), w))
+    for position in range(1, int(shown.position.max(initial=0)) + 1):
+        weight = sessions * (shown.position == position)
+        x, w = shown.sum_by_query(weight * ranks), shown.sum_by_query(weight)
+        columns.append(Column("position_after", position, x, w))
     return columns

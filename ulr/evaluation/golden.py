@@ -1,7 +1,8 @@
-"""NDCG, MAP, ARP and ERR on golden labels (METHODS section 7), per query that was shown.
+"""NDCG, MAP, ARP and ERR on golden labels, per query that was shown (docs/methods.md section 7).
 
-A model ranks all judged documents of a query. The logging ranking is judged by the lists that
-were shown, each by its sessions; what it did not show comes after, in the order of the features.
+A model ranks all labelled documents of a query. The logged ranking is evaluated list by list, each
+list weighted by its sessions; documents that a list did not show follow in the order of the
+features table.
 """
 
 from __future__ import annotations
@@ -10,93 +11,102 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ulr.engine.columns import hash_column
+from ulr.engine.columns import hashes
 from ulr.errors import UserError
 from ulr.evaluation.shown import ShownDocuments
 from ulr.evaluation.totals import Column
+from ulr.kernels.layout import Ragged
 from ulr.kernels.merge import group_keys
 from ulr.kernels.ranking_metrics import metric_names, ranking_metrics
 
-CUTS = (1, 3, 5, 10)
-_UNSEEN = -1e9  # below every position
+NDCG_CUTS = (1, 3, 5, 10)
+_NOT_SHOWN = -1e9  # a score below that of every position
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Judged documents of the queries seen, query after query.
+class LabelledLists:
+    """The labelled documents of every query that was shown, query after query.
 
-    row: int64, their rows in the features table; offsets: int64, queries + 1; labels: float64.
+    row: int64, their rows of the features table; labels: float64; offsets: int64, queries + 1.
+    of_shown: int64 per shown document, its index in row and labels, -1 without a label.
     """
 
     row: np.ndarray
-    offsets: np.ndarray
     labels: np.ndarray
+    offsets: np.ndarray
+    of_shown: np.ndarray
     max_label: int
 
 
-def judge(seen: ShownDocuments, features: pa.Table, max_label: int) -> Judged:
-    """The first row of every (query, document) that has a label, by query."""
-    query_hash, doc_hash = (hash_column(features[n]) for n in ("query_id", "doc_id"))
-    first = group_keys(query_hash, doc_hash)[1]
-    order = np.argsort(seen.shown.query_hash)
-    ranked = seen.shown.query_hash[order]
-    at = np.minimum(np.searchsorted(ranked, query_hash[first]), max(ranked.size - 1, 0))
-    shown = ranked[at] == query_hash[first] if ranked.size else np.zeros(first.size, bool)
+def load_labels(shown: ShownDocuments, features: pa.Table, max_label: int) -> LabelledLists:
+    """Collect the labels by query; of several rows of one document the first counts."""
+    first = group_keys(hashes(features["query_id"]), hashes(features["doc_id"]))[1]
+    query = pc.index_in(features["query_id"], shown.groups.query_ids).fill_null(-1).to_numpy()
     label = features["label"].fill_null(-1).to_numpy().astype(float)
-    kept = shown & (label[first] >= 0)
-    row, query = first[kept], order[at[kept]]
-    place = np.lexsort((row, query))
+    row = first[(query[first] >= 0) & (label[first] >= 0)]
+    row = row[np.argsort(query[row], kind="stable")]
     _check_labels(features, row, label, max_label)
-    offsets = np.searchsorted(query[place], np.arange(seen.queries + 1))
-    return Judged(row[place], offsets.astype(np.int64), label[row[place]], max_label)
+    index = np.full(features.num_rows + 1, -1)  # the last entry is for documents without features
+    index[row] = np.arange(row.size)
+    return LabelledLists(
+        row=row,
+        labels=label[row],
+        offsets=np.searchsorted(query[row], np.arange(shown.queries + 1)).astype(np.int64),
+        of_shown=index[shown.feature_row],
+        max_label=max_label,
+    )
 
 
 def _check_labels(features: pa.Table, rows: np.ndarray, label: np.ndarray, max_label: int) -> None:
-    """ERR's chance to stop would be above 1. Clipping would hide a wrong setting, and NDCG's gains
-    are not clipped."""
+    # ERR would stop with a probability above 1. Clipping would hide a wrong setting, since the
+    # gains of NDCG are not clipped.
     above = rows[label[rows] > max_label]
     if above.size:
         query, document = (features[name][int(above[0])] for name in ("query_id", "doc_id"))
         raise UserError(
             f"label {label[above[0]]:.0f} of query {query}, document {document} is above "
-            f"evaluate.max_label = {max_label}; set that to the highest label there is"
+            f"evaluate.max_label = {max_label}; set it to the highest label"
         )
 
 
-def golden_columns(seen: ShownDocuments, judged: Judged, scores: np.ndarray | None) -> list[Column]:
-    """One column per metric. scores: per features row; None: the ranking that was shown."""
-    if judged.row.size == 0:
+def golden_metrics(
+    shown: ShownDocuments, labelled: LabelledLists, row_scores: np.ndarray | None
+) -> list[Column]:
+    """Return a column per metric; queries without a positive label have weight 0.
+
+    row_scores: float64 per row of the features table; None: the logged ranking.
+    """
+    if labelled.row.size == 0:
         return []
-    values = _shown_metrics(seen, judged) if scores is None else _model_metrics(judged, scores)
+    if row_scores is None:
+        values = _logged_metrics(shown, labelled)
+    else:
+        values = _metrics(labelled, row_scores[labelled.row], labelled.labels, labelled.offsets)
     known = ~np.isnan(values[:, 0])
     return [
         Column(name, None, np.where(known, values[:, n], 0.0), known.astype(float))
-        for n, name in enumerate(metric_names(CUTS))
+        for n, name in enumerate(metric_names(NDCG_CUTS))
     ]
 
 
-def _model_metrics(judged: Judged, scores: np.ndarray) -> np.ndarray:
-    return ranking_metrics(
-        scores[judged.row], judged.labels, judged.offsets, cuts=CUTS, max_label=judged.max_label
-    )
+def _logged_metrics(shown: ShownDocuments, labelled: LabelledLists) -> np.ndarray:
+    """Evaluate each displayed list, completed with the query's other documents; average by
+    sessions."""
+    query = shown.groups.query
+    lists = Ragged.from_lengths(np.diff(labelled.offsets)[query])
+    labels = labelled.labels[labelled.offsets[query[lists.owner()]] + lists.within()]
+    scores = np.full(labels.size, _NOT_SHOWN)
+    listed = np.flatnonzero(labelled.of_shown >= 0)
+    within = labelled.of_shown[listed] - labelled.offsets[shown.query[listed]]
+    scores[lists.offsets[shown.group[listed]] + within] = -shown.position[listed]
+    values = _metrics(labelled, scores, labels, lists.offsets)
+    sums = [np.bincount(query, column * shown.sessions, shown.queries) for column in values.T]
+    return np.stack(sums, axis=1) / shown.query_sessions[:, None]
 
 
-def _shown_metrics(seen: ShownDocuments, judged: Judged) -> np.ndarray:
-    """Every shown list completed with the query's other documents; the mean over sessions."""
-    sizes = np.diff(judged.offsets)[seen.shown.query]
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
-    labels = judged.labels[np.repeat(judged.offsets[seen.shown.query], sizes) + within]
-    scores = np.full(offsets[-1], _UNSEEN)
-    place = np.full(int(judged.row.max()) + 1, -1, np.int64)  # features row -> place in its query
-    place[judged.row] = np.arange(judged.row.size)
-    place[judged.row] -= np.repeat(judged.offsets[:-1], np.diff(judged.offsets))
-    row = seen.rows.feature_row[seen.rows.row_of]
-    inside = (row >= 0) & (row < place.size)
-    inside[inside] = place[row[inside]] >= 0
-    scores[offsets[seen.group[inside]] + place[row[inside]]] = -seen.position[inside]
-    values = ranking_metrics(scores, labels, offsets, cuts=CUTS, max_label=judged.max_label)
-    sums = [np.bincount(seen.shown.query, column * seen.sessions, seen.queries)
-            for column in values.T]  # fmt: skip
-    return np.stack(sums, axis=1) / seen.query_sessions[:, None]
+def _metrics(
+    labelled: LabelledLists, scores: np.ndarray, labels: np.ndarray, offsets: np.ndarray
+) -> np.ndarray:
+    return ranking_metrics(scores, labels, offsets, cuts=NDCG_CUTS, max_label=labelled.max_label)

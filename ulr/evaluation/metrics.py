@@ -1,32 +1,33 @@
-"""One partition judged: groups, features and models in, totals out. No Spark."""
+"""Every metric: its name, which direction is better, its source, and the function that computes it.
+
+A function returns the columns of several metrics at once. To add a metric, return its column from
+one of the functions and list it in METRICS; `ulr/report/metrics.py` has the names for readers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ulr.evaluation.counterfactual import click_columns, moved_columns, relevance
-from ulr.evaluation.golden import Judged, golden_columns, judge
-from ulr.evaluation.pairwise import pair_loss_column, weigh_shown
-from ulr.evaluation.shown import ShownDocuments, see
-from ulr.evaluation.totals import Column, Totals, minus, total
-from ulr.features.matrix import feature_matrix
-from ulr.groups.histograms import cut_lists
+from ulr.evaluation.counterfactual import click_metrics, estimate_relevance, new_positions
+from ulr.evaluation.golden import LabelledLists, golden_metrics, load_labels
+from ulr.evaluation.pairwise import pair_loss, weigh_shown
+from ulr.evaluation.shown import ShownDocuments, load_shown
+from ulr.evaluation.totals import Column
 from ulr.kernels.layout import WeightedPairs
 from ulr.pairs.table import make_pair_config
 from ulr.propensity.examination import Examination
 
-LOGGING = "logging"  # the ranking that was shown
-Scorer = Callable[[np.ndarray], np.ndarray]
+LOGGING = "logging"  # the ranking that was shown, as a subject beside the models
 
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """How to judge. against: whom each model is compared with, besides the logging ranking."""
+    """The settings of an evaluation. against: pairs of models to compare with each other."""
 
     pooled: Examination
     by_segment: Mapping[str, Examination] = field(default_factory=dict)
@@ -38,69 +39,91 @@ class EvaluationPlan:
     against: Sequence[tuple[str, str]] = ()
 
 
-def evaluate_partition(
-    groups: pa.Table, features: pa.Table, scorers: Mapping[str, Scorer], plan: EvaluationPlan
-) -> Totals:
-    """Totals of all traffic and of every segment, for queries that are here as a whole."""
-    if groups.num_rows == 0:
-        return Totals()
-    groups = cut_lists(groups, plan.pooled.depth)  # below, a click says nothing
-    matrix = feature_matrix(features)
-    scores: dict[str, np.ndarray | None] = {LOGGING: None}
-    for name, scorer in scorers.items():
-        scores[name] = scorer(matrix) if features.num_rows else np.zeros(0)
-    found = _judge_groups(groups, features, scores, plan, None)
-    if plan.segments:
-        for segment in pc.unique(groups["segment"]).drop_null().to_pylist():
-            own = groups.filter(pc.equal(groups["segment"], segment))
-            found = found + _judge_groups(own, features, scores, plan, segment)
-    return found
-
-
 @dataclass(frozen=True)
-class _Ground:
-    """What does not depend on the model."""
+class Evidence:
+    """The held-out data of some queries; it is the same for every ranking."""
 
-    seen: ShownDocuments
+    plan: EvaluationPlan
+    shown: ShownDocuments
+    labelled: LabelledLists
     rhat: np.ndarray
     pairs: WeightedPairs
-    judged: Judged
 
 
-def _judge_groups(
-    groups: pa.Table,
-    features: pa.Table,
-    scores: Mapping[str, np.ndarray | None],
-    plan: EvaluationPlan,
-    segment: str | None,
-) -> Totals:
-    seen = see(groups, features)
-    pair_config = make_pair_config("joint", plan.pooled, plan.by_segment, co_click_variance=np.inf)
-    ground = _Ground(
-        seen,
-        relevance(seen, plan.pooled, plan.by_segment, affine=plan.affine),
-        weigh_shown(seen, pair_config),
-        judge(seen, features, plan.max_label),
+class Ranking(NamedTuple):
+    """One ranking. row_scores: float64 per row of the features table, None for LOGGING.
+
+    Per shown document: scores (float64), ranks (int64, from 1 within a list).
+    """
+
+    row_scores: np.ndarray | None
+    scores: np.ndarray
+    ranks: np.ndarray
+
+
+class Metric(NamedTuple):
+    """name: without the cut, as in `ndcg` for `ndcg_at_10`."""
+
+    name: str
+    better: Literal["higher", "lower", "neither"]
+    source: Literal["golden", "clicks"]
+    compute: Callable[[Evidence, Ranking], list[Column]]
+
+
+def _golden(data: Evidence, ranking: Ranking) -> list[Column]:
+    return golden_metrics(data.shown, data.labelled, ranking.row_scores)
+
+
+def _clicks(data: Evidence, ranking: Ranking) -> list[Column]:
+    return click_metrics(data.shown, data.rhat, ranking.ranks, data.plan.cuts)
+
+
+def _pair_loss(data: Evidence, ranking: Ranking) -> list[Column]:
+    return [pair_loss(data.shown, data.pairs, ranking.scores, sigmoid=data.plan.sigmoid)]
+
+
+def _positions(data: Evidence, ranking: Ranking) -> list[Column]:
+    return new_positions(data.shown, ranking.ranks)
+
+
+METRICS = (
+    Metric("ndcg", "higher", "golden", _golden),
+    Metric("map", "higher", "golden", _golden),
+    Metric("arp", "lower", "golden", _golden),
+    Metric("err", "higher", "golden", _golden),
+    Metric("ips_dcg", "higher", "clicks", _clicks),
+    Metric("snips_dcg", "higher", "clicks", _clicks),
+    Metric("ips_arp", "lower", "clicks", _clicks),
+    Metric("snips_arp", "lower", "clicks", _clicks),
+    Metric("ips_precision", "higher", "clicks", _clicks),
+    Metric("snips_precision", "higher", "clicks", _clicks),
+    Metric("pair_loss", "lower", "clicks", _pair_loss),
+    Metric("position_after", "neither", "clicks", _positions),
+)
+_LOWER_IS_BETTER = {metric.name for metric in METRICS if metric.better == "lower"}
+
+
+def is_lower_better(name: str) -> bool:
+    """Return whether a lower value of the metric is better; name: with or without a cut."""
+    return name.partition("_at_")[0] in _LOWER_IS_BETTER
+
+
+def load_evidence(groups: pa.Table, features: pa.Table, plan: EvaluationPlan) -> Evidence:
+    """Prepare the held-out data of queries whose groups and features are all present."""
+    shown = load_shown(groups, features)
+    joint = make_pair_config("joint", plan.pooled, plan.by_segment, co_click_variance=np.inf)
+    return Evidence(
+        plan=plan,
+        shown=shown,
+        labelled=load_labels(shown, features, plan.max_label),
+        rhat=estimate_relevance(shown, plan.pooled, plan.by_segment, affine=plan.affine),
+        pairs=weigh_shown(shown, joint),
     )
-    columns = {name: _columns(ground, own, plan) for name, own in scores.items()}
-    found = Totals()
-    for name, own in columns.items():
-        found = found + total(own, name, segment)
-    rivals = [(name, LOGGING) for name in scores if name != LOGGING]
-    for ours, theirs in dict.fromkeys([*rivals, *plan.against]):
-        gaps = minus(columns[ours], columns[theirs])
-        found = found + total(gaps, ours, segment, against=theirs)
-    return found
 
 
-def _columns(ground: _Ground, own: np.ndarray | None, plan: EvaluationPlan) -> list[Column]:
-    """Every metric of one ranking, per query."""
-    seen = ground.seen
-    scores = seen.document_scores(own)
-    ranks = seen.ranks(scores)
-    return [
-        *golden_columns(seen, ground.judged, own),
-        *click_columns(seen, ground.rhat, ranks, plan.cuts),
-        pair_loss_column(seen, ground.pairs, scores, sigmoid=plan.sigmoid),
-        *moved_columns(seen, ranks),
-    ]
+def compute_metrics(data: Evidence, row_scores: np.ndarray | None) -> list[Column]:
+    """Return every metric of one ranking, per query. row_scores: as in Ranking."""
+    scores = data.shown.document_scores(row_scores)
+    ranking = Ranking(row_scores, scores, data.shown.ranks(scores))
+    functions = dict.fromkeys(metric.compute for metric in METRICS)
+    return [column for compute in functions for column in compute(data, ranking)]

@@ -1,8 +1,8 @@
-"""The unbiased pairwise loss of held-out clicks, per query (Kurennoy eq. 10; METHODS section 7).
+"""The unbiased pairwise loss on held-out clicks, per query (docs/methods.md section 7).
 
-Plain click metrics mislead (Kurennoy 6.4): with `joint` weights the expectation of this one is
-the loss under true relevance, however users browse. Weights are taken as they are: no prior, no
-repair.
+With `joint` weights its expectation is the loss under true relevance for any browsing behaviour
+(Kurennoy et al. 2022, eq. 10), whereas plain click metrics mislead (section 6.4 there). Weights
+are used without the prior on co-clicks and without the shift to nonnegative values.
 """
 
 from __future__ import annotations
@@ -16,27 +16,26 @@ from ulr.pairs.table import PairConfig
 from ulr.pairs.weighting import weigh_histograms
 
 
-def weigh_shown(seen: ShownDocuments, pair_config: PairConfig) -> WeightedPairs:
-    """Every pair of every list that a click tells of, with both its weights."""
-    names = seen.shown.segment.to_pylist()
-    table_of = np.array([pair_config.segments.get(s, 0) for s in names], np.int64)
-    return weigh_histograms(seen.shown.histograms, table_of, pair_config.tables, pair_config.raw)[0]
+def weigh_shown(shown: ShownDocuments, config: PairConfig) -> WeightedPairs:
+    """Return the pairs of every displayed list with a click, with both weights."""
+    table_of = shown.groups.tables_of(config.segments)
+    return weigh_histograms(shown.groups.histograms, table_of, config.tables, config.raw)[0]
 
 
-def pair_loss_column(
-    seen: ShownDocuments, pairs: WeightedPairs, scores: np.ndarray, *, sigmoid: float
+def pair_loss(
+    shown: ShownDocuments, pairs: WeightedPairs, scores: np.ndarray, *, sigmoid: float
 ) -> Column:
-    """Loss per pair. scores: per shown document; a document without one takes no part."""
+    """Return the loss per pair of documents with features. scores: float64 per shown document.
+
+    The logged ranking is evaluated on the same pairs as every model.
+    """
     count = np.diff(pairs.offsets)
-    first = np.repeat(seen.shown.histograms.group_docs[:-1], count)
-    query = np.repeat(seen.shown.query, count)
-    # Which documents have features, not who is scored, decides: every model is judged by the
-    # same pairs, and so is the ranking that was shown.
-    present = seen.rows.feature_row[seen.rows.row_of] >= 0
-    i, j = first + pairs.i, first + pairs.j
-    kept = present[i] & present[j]
+    start = np.repeat(shown.groups.histograms.group_docs[:-1], count)
+    i, j = start + pairs.i, start + pairs.j
+    kept = (shown.feature_row[i] >= 0) & (shown.feature_row[j] >= 0)
     gap = sigmoid * (scores[i[kept]] - scores[j[kept]])
     loss = pairs.u_ij[kept] * np.logaddexp(0, -gap) + pairs.u_ji[kept] * np.logaddexp(0, gap)
-    x = np.bincount(query[kept], loss, seen.queries)
-    w = np.bincount(query[kept], minlength=seen.queries).astype(float)
+    query = np.repeat(shown.groups.query, count)[kept]
+    x = np.bincount(query, loss, shown.queries)
+    w = np.bincount(query, minlength=shown.queries).astype(float)
     return Column("pair_loss", None, x, w)

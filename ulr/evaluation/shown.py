@@ -1,4 +1,4 @@
-"""What was shown and clicked, as flat arrays: the ground that every metric stands on."""
+"""Displayed documents with their positions and clicks, as flat arrays that every metric reads."""
 
 from __future__ import annotations
 
@@ -7,75 +7,75 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ulr.features.join import Rows, ShownGroups, feature_rows, shown_groups
+from ulr.features.join import ShownGroups, feature_rows, shown_groups
 from ulr.kernels.layout import Ragged
 from ulr.kernels.patterns import count_positions
 
 
 @dataclass(frozen=True)
 class ShownDocuments:
-    """Groups with their documents one after the other.
+    """The documents of many displayed lists (groups), list after list; all arrays are int64.
 
-    group, query, position (from 1), clicks: int64 per shown document. sessions: int64 per group.
+    Per document: group and query (indices), position (from 1), clicks, feature_row (row of the
+    features table, -1 without features). Per group: sessions.
     """
 
-    shown: ShownGroups
-    rows: Rows
+    groups: ShownGroups
+    lists: Ragged
     group: np.ndarray
     query: np.ndarray
     position: np.ndarray
     clicks: np.ndarray
+    feature_row: np.ndarray
     sessions: np.ndarray
 
     @property
     def queries(self) -> int:
-        """How many there are."""
-        return len(self.shown.query_ids)
-
-    def by_query(self, values: np.ndarray) -> np.ndarray:
-        """Sums per query of something per shown document."""
-        return np.bincount(self.query, values, self.queries)
+        """The number of queries."""
+        return len(self.groups.query_ids)
 
     @property
     def query_sessions(self) -> np.ndarray:
-        """Sessions of every query."""
-        return np.bincount(self.shown.query, self.sessions, self.queries)
+        """Sessions per query, float64."""
+        return np.bincount(self.groups.query, self.sessions, self.queries)
 
-    def document_scores(self, by_feature_row: np.ndarray | None) -> np.ndarray:
-        """Per shown document: the model's score, lowest of all where it has no features.
+    def sum_by_query(self, values: np.ndarray) -> np.ndarray:
+        """Sum a value per document over the documents of each query, float64."""
+        return np.bincount(self.query, values, self.queries)
 
-        None stands for the ranking that was shown: a place down is one less.
+    def document_scores(self, row_scores: np.ndarray | None) -> np.ndarray:
+        """Return a score per document, float64; -inf for a document without features.
+
+        row_scores: float64 per row of the features table; None: the displayed order.
         """
-        if by_feature_row is None:
+        if row_scores is None:
             return -self.position.astype(float)
-        at = self.rows.feature_row[self.rows.row_of]
-        known = at >= 0
-        scores = np.full(at.size, -np.inf)
-        scores[known] = by_feature_row[at[known]]
+        known = self.feature_row >= 0
+        scores = np.full(known.size, -np.inf)
+        scores[known] = row_scores[self.feature_row[known]]
         return scores
 
     def ranks(self, scores: np.ndarray) -> np.ndarray:
-        """Rank from 1 of every shown document within its list; equal scores keep their order."""
-        order = np.lexsort((self.position, -scores, self.group))
-        ranks = np.empty(order.size, np.int64)
-        starts = self.shown.histograms.group_docs
-        ranks[order] = np.arange(order.size) - starts[self.group[order]] + 1
+        """Rank the documents of each list by score, from 1; equal scores keep their order."""
+        ranks = np.empty(scores.size, np.int64)
+        ranks[np.lexsort((self.position, -scores, self.group))] = self.lists.within() + 1
         return ranks
 
 
-def see(groups: pa.Table, features: pa.Table) -> ShownDocuments:
-    """The groups of whole queries, matched with their features."""
+def load_shown(groups: pa.Table, features: pa.Table) -> ShownDocuments:
+    """Lay out the groups of complete queries, and find the features of their documents."""
     shown = shown_groups(groups)
-    histograms = shown.histograms
-    sessions, clicks = count_positions(histograms.sizes, histograms.patterns)
-    lists = Ragged(histograms.group_docs)
+    lists = Ragged(shown.histograms.group_docs)
     group = lists.owner()
+    sessions, clicks = count_positions(lists.lengths, shown.histograms.patterns)
+    rows = feature_rows(shown, features)
     return ShownDocuments(
-        shown=shown,
-        rows=feature_rows(shown, features),
+        groups=shown,
+        lists=lists,
         group=group,
         query=shown.query[group],
         position=lists.within() + 1,
         clicks=clicks,
+        feature_row=rows.feature_row[rows.row_of],
         sessions=sessions,
     )

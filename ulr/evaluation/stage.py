@@ -1,48 +1,42 @@
-"""Models judged on held-out queries: totals of every partition, added up and published."""
+"""Evaluate models on held-out queries and publish the table `metrics`."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial, reduce
 from itertools import combinations
 from operator import add
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Evaluate
 from ulr.errors import UserError
-from ulr.evaluation.metrics import EvaluationPlan, evaluate_partition
-from ulr.evaluation.totals import Totals, metrics_table, read_totals
-from ulr.features.copartition import JoinInputs, copartition, read_partition
+from ulr.evaluation.metrics import EvaluationPlan
+from ulr.evaluation.tasks import EVALUATED, evaluate_partition
+from ulr.evaluation.totals import STAGE, Totals, metrics_table, read_totals
+from ulr.features.copartition import JoinInputs, copartition
 from ulr.features.files import find_features
 from ulr.groups.window import groups_files, groups_fingerprints
-from ulr.models.booster import check_order, load_scorer
+from ulr.models.booster import check_order
 from ulr.propensity.examination import Examination
 from ulr.warehouse.stage import fingerprint, publish_if_changed
 from ulr.warehouse.storage import Storage
-from ulr.warehouse.tables import (
-    Manifest,
-    Outcome,
-    Warehouse,
-    WriteTransaction,
-    partition_name,
-)
+from ulr.warehouse.tables import Manifest, Outcome, Warehouse, WriteTransaction, partition_name
 
 NO_HOLDOUT = (
-    "evaluate.holdout=query with pairs.test_fraction=0: no query was left out; set pairs.test_fraction "
-    "and train again, or use evaluate.holdout=time"
+    "evaluate.holdout=query with pairs.test_fraction=0: no queries are held out; set "
+    "pairs.test_fraction and train again, or use evaluate.holdout=time"
 )
-TOTALS = "_totals.json"  # the totals themselves; a name that readers of the table pass over
+TOTALS = "_totals.json"  # the totals behind the table; readers of tables ignore the leading _
 
 
 @dataclass(frozen=True)
 class EvaluationOutcome(Outcome):
-    """With what was found."""
+    """The published table with its totals."""
 
     totals: Totals
 
@@ -61,7 +55,7 @@ def build_evaluation(
     partition: str = "",
     force: bool = False,
 ) -> EvaluationOutcome:
-    """Publish `metrics` of the models (name to LightGBM text; each against those after it)."""
+    """Publish `metrics` of the models (name to LightGBM text), each compared with later ones."""
     by_query = evaluate.holdout == "query"
     if by_query and test_fraction == 0:
         raise UserError(NO_HOLDOUT)
@@ -81,7 +75,8 @@ def build_evaluation(
         totals = evaluate_models(start_spark(), sources, models, plan, evaluate.partitions)
         if not totals.sums:
             raise UserError(
-                f"no group of dt={dates[0]} to dt={dates[-1]} is held out; nothing to judge by"
+                f"no held-out query has groups from {dates[0]} to {dates[-1]}; evaluate on more "
+                "dates, or hold out more queries (pairs.test_fraction) and train again"
             )
         table = metrics_table(totals)
         metrics.write_table(table)
@@ -92,12 +87,12 @@ def build_evaluation(
     outcome, totals = publish_if_changed(
         warehouse,
         "metrics",
-        f"stage=evaluate-{partition or next(iter(models))}",
+        _partition(partition or next(iter(models))),
         inputs={
             "groups": groups_fingerprints(warehouse, dates),
             "features": feature_files.identity,
             "models": {name: fingerprint(text) for name, text in models.items()},
-            "propensities": fingerprint(_plain(plan)),
+            "propensities": fingerprint(_examination_values(plan)),
         },
         settings=evaluate.model_dump()
         | {"test_fraction": test_fraction if by_query else 0.0, "sigmoid": sigmoid},
@@ -105,7 +100,7 @@ def build_evaluation(
         force=force,
     )
     if totals is None:
-        totals = _published_totals(warehouse, outcome.manifest)
+        totals = _read_totals(warehouse, outcome.manifest)
     return EvaluationOutcome(outcome.manifest, outcome.skipped, totals)
 
 
@@ -116,20 +111,27 @@ def evaluate_models(
     plan: EvaluationPlan,
     partitions: int,
 ) -> Totals:
-    """Judge where the data is; only totals come back."""
-    judge = partial(_judge_part, models=dict(models), plan=plan)
-    rows = copartition(spark, sources, partitions).mapInArrow(judge, "totals string").collect()
+    """Evaluate models (name to LightGBM text) in Spark tasks; only totals are collected."""
+    evaluate = partial(evaluate_partition, models=dict(models), plan=plan)
+    rows = copartition(spark, sources, partitions).mapInArrow(evaluate, EVALUATED).collect()
     return reduce(add, (read_totals(row.totals) for row in rows), Totals())
 
 
-def _judge_part(
-    batches: Iterator[pa.RecordBatch], *, models: dict[str, str], plan: EvaluationPlan
-) -> Iterator[pa.RecordBatch]:
-    number, groups, features = read_partition(batches)
-    if number is not None:
-        scorers = {name: load_scorer(text, name) for name, text in models.items()}
-        found = evaluate_partition(groups, features, scorers, plan)
-        yield pa.RecordBatch.from_pydict({"totals": [found.to_json()]})
+def published_totals(warehouse: Warehouse, method: str, text: str) -> Totals | None:
+    """Return the published totals of a method's model, or None if its text is another one."""
+    manifest = warehouse.current("metrics", _partition(partition_name(method)))
+    if manifest is None or manifest.inputs["models"].get(method) != fingerprint(text):
+        return None
+    return _read_totals(warehouse, manifest)
+
+
+def _partition(name: str) -> str:
+    return f"stage={STAGE}-{name}"
+
+
+def _read_totals(warehouse: Warehouse, manifest: Manifest) -> Totals:
+    path = (manifest.table, manifest.partition, manifest.folder, TOTALS)
+    return read_totals(json.loads(warehouse.storage.read_text(*path))["totals"])
 
 
 def _plan(
@@ -149,21 +151,9 @@ def _plan(
     )
 
 
-def _plain(plan: EvaluationPlan) -> dict[str, Any]:
+def _examination_values(plan: EvaluationPlan) -> dict[str, Any]:
+    """Return the propensities as JSON values, for the fingerprint."""
     return {
-        str(name): [None if v is None else v.tolist() for v in asdict(replace(p)).values()]
-        for name, p in [(None, plan.pooled), *plan.by_segment.items()]
+        str(name): [None if v is None else v.tolist() for v in asdict(examination).values()]
+        for name, examination in [(None, plan.pooled), *plan.by_segment.items()]
     }
-
-
-def last_totals(warehouse: Warehouse, method: str, text: str) -> Totals | None:
-    """Return the published totals of this model text, or None."""
-    published = warehouse.current("metrics", f"stage=evaluate-{partition_name(method)}")
-    if published is None or published.inputs["models"].get(method) != fingerprint(text):
-        return None
-    return _published_totals(warehouse, published)
-
-
-def _published_totals(warehouse: Warehouse, published: Manifest) -> Totals:
-    where = (published.table, published.partition, published.folder, TOTALS)
-    return read_totals(json.loads(warehouse.storage.read_text(*where))["totals"])

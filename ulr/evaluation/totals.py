@@ -2,12 +2,12 @@
 
     r = sum x / sum w,    Var r = n / (n - 1) * sum (x - r w)^2 / (sum w)^2
 
-the linearised variance of a ratio with whole queries as clusters (Cochran 1977, ch. 2 and 6).
-With w = 1 it is a mean and its usual standard error. Two models share w, so the difference of
-their ratios is the ratio of x_a - x_b: a paired comparison is the same six totals again.
+This is the linearised variance of a ratio with whole queries as clusters (Cochran 1977, chapters 2
+and 6). With w = 1 it is a mean with its usual standard error. Two models share w, so the
+difference of their ratios is the ratio of x_a - x_b: a paired comparison needs the same six totals.
 
-The variance is that of the queries. Weights of clicks (theta, psi) are taken as exact: their own
-error is the same for all models, and is not in it.
+The variance covers the queries only. Click weights (theta, psi) are treated as exact: their error
+is the same for all models, and is not included.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from scipy import stats
 from ulr.warehouse.schema import metrics_schema
 
 CONFIDENCE = 0.95
+STAGE = "evaluate"  # in the table `metrics`
 
 
 class Column(NamedTuple):
-    """A metric of every query: x and w (float64). position: None, or the one it is about."""
+    """A metric of every query: x and w (float64). position: None, or the one it describes."""
 
     name: str
     position: int | None
@@ -36,7 +37,8 @@ class Column(NamedTuple):
 
 
 class Key(NamedTuple):
-    """Of whom, compared with whom (None: with nobody), in which segment (None: all), what."""
+    """An estimate's ranking, the ranking it is compared with (None: none), its segment (None: all
+    traffic), its position (None: all) and its metric."""
 
     subject: str
     against: str | None
@@ -46,7 +48,7 @@ class Key(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A value with its standard error, 95% interval, p-value of being 0, and queries behind it."""
+    """A value with its standard error, 95% interval, p-value against 0, and number of queries."""
 
     value: float
     standard_error: float
@@ -63,24 +65,24 @@ class Totals:
     sums: Mapping[Key, np.ndarray] = field(default_factory=dict)
 
     def __add__(self, other: Totals) -> Totals:
-        """Both; a key that one side lacks has seen nothing there."""
+        """Add key by key; a missing key counts as 0."""
         merged = dict(self.sums)
         for key, sums in other.sums.items():
             merged[key] = merged[key] + sums if key in merged else sums
         return Totals(merged)
 
     def estimates(self) -> dict[Key, Estimate]:
-        """What can be said; a key without any weight says nothing and is left out."""
-        found = {key: finish(sums) for key, sums in self.sums.items()}
-        return {key: estimate for key, estimate in found.items() if estimate is not None}
+        """Finish every key; keys without any weight are left out."""
+        finished = ((key, finish(sums)) for key, sums in self.sums.items())
+        return {key: estimate for key, estimate in finished if estimate is not None}
 
     def to_json(self) -> str:
-        """For the way from a task to the driver."""
+        """Return the totals as text, without loss."""
         return json.dumps([[*key, sums.tolist()] for key, sums in self.sums.items()])
 
 
 def read_totals(text: str) -> Totals:
-    """What `to_json` wrote."""
+    """Read the text of `Totals.to_json`."""
     return Totals({Key(*key): np.array(sums) for *key, sums in json.loads(text)})
 
 
@@ -95,15 +97,13 @@ def total(
     return Totals(sums)
 
 
-def minus(ours: Iterable[Column], theirs: Iterable[Column]) -> list[Column]:
-    """The difference query by query; both have the same metrics and the same w."""
-    return [
-        Column(a.name, a.position, a.x - b.x, a.w) for a, b in zip(ours, theirs, strict=True)
-    ]  # fmt: skip
+def difference(first: Iterable[Column], second: Iterable[Column]) -> list[Column]:
+    """Subtract query by query; both have the same metrics and the same w."""
+    return [Column(a.name, a.position, a.x - b.x, a.w) for a, b in zip(first, second, strict=True)]
 
 
 def finish(sums: np.ndarray) -> Estimate | None:
-    """The estimate behind six totals; one query alone has an infinite interval."""
+    """Turn six totals into an estimate: None without weight, an infinite interval for one query."""
     n, x, w, xx, xw, ww = sums
     if w == 0:
         return None
@@ -125,37 +125,29 @@ def _p_value(value: float, error: float, n: float) -> float:
     return float(2 * stats.t.sf(abs(value) / error, n - 1))
 
 
-STAGE = "evaluate"
+def metric_values(totals: Totals, subject: str, against: str | None = None) -> dict[str, Estimate]:
+    """Return the estimates of one subject over all traffic and positions, by metric."""
+    wanted = (subject, against, None, None)
+    return {key.name: value for key, value in totals.estimates().items() if key[:4] == wanted}
 
 
 def metrics_table(totals: Totals) -> pa.Table:
-    """One row per number, in the order of its key."""
-    found = totals.estimates().items()
-    rows = [_row(key, estimate) for key, estimate in sorted(found, key=lambda e: _order(e[0]))]
+    """Return the rows of the table `metrics`, sorted by key."""
+    estimates = sorted(totals.estimates().items(), key=lambda item: _order(item[0]))
+    rows = [_row(key, estimate) for key, estimate in estimates]
     return pa.Table.from_pylist(rows, schema=metrics_schema)
 
 
-def metric_values(totals: Totals, subject: str, against: str | None = None) -> dict[str, Estimate]:
-    """The numbers of one subject over all traffic, by name."""
-    return {
-        key.name: estimate
-        for key, estimate in totals.estimates().items()
-        if key.subject == subject
-        and key.against == against
-        and key.segment is None
-        and key.position is None
-    }
-
-
 def _row(key: Key, estimate: Estimate) -> dict[str, Any]:
-    interval = {
+    finite = {
         name: float(value) if np.isfinite(value) else None
         for name, value in estimate._asdict().items()
     }
-    interval["p_value"] = interval["p_value"] if key.against else None
-    return {"stage": STAGE, **key._asdict(), **interval, "queries": estimate.queries}
+    p_value = finite["p_value"] if key.against else None
+    return {"stage": STAGE, **key._asdict(), **finite, "p_value": p_value,
+            "queries": estimate.queries}  # fmt: skip
 
 
-def _order(key: Key) -> tuple:
-    return tuple(("", 0) if part is None else (str(part), 1) if isinstance(part, str)
-                 else ("", part) for part in key)  # fmt: skip
+def _order(key: Key) -> tuple[tuple[bool, str | int], ...]:
+    """Sort None before every value of a field."""
+    return tuple((part is not None, "" if part is None else part) for part in key)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from ulr.engine.columns import list_column, without_views
+from ulr.engine.columns import list_array, without_views
 from ulr.errors import InvalidData, UserError
 from ulr.features.letor import read_letor
 from ulr.warehouse.schema import features_schema
@@ -155,7 +155,7 @@ def _letor_table(url: str, path: str) -> pa.Table:
     columns = [
         pa.array(documents.query_ids),
         pa.array(documents.doc_ids),
-        list_column(np.full(rows, width), pa.array(documents.features.reshape(-1))),
+        list_array(np.full(rows, width), pa.array(documents.features.reshape(-1))),
         pa.array(documents.labels),
     ]
     return pa.table(columns, schema=features_schema)

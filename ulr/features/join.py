@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ulr.engine.columns import hash_column, offsets_and_values, whole
+from ulr.engine.columns import hashes, offsets_and_values, whole
 from ulr.groups.window import sum_window
 from ulr.kernels.layout import Histograms
 from ulr.kernels.merge import group_keys
@@ -56,7 +56,7 @@ class Rows:
 def shown_groups(groups: pa.Table) -> ShownGroups:
     """Sum the groups of a window and number their queries."""
     summed, patterns = sum_window(groups)
-    query_hash = hash_column(summed["query_id"])
+    query_hash = hashes(summed["query_id"])
     query, first = group_keys(query_hash, np.zeros(query_hash.size, np.uint64))
     group_docs, docs = offsets_and_values(summed["doc_ids"])
     return ShownGroups(
@@ -72,12 +72,12 @@ def shown_groups(groups: pa.Table) -> ShownGroups:
 def feature_rows(shown: ShownGroups, features: pa.Table) -> Rows:
     """Number the distinct documents of each query and find their rows in the features table."""
     query_of_doc = np.repeat(shown.query, shown.histograms.sizes)
-    doc_hash = hash_column(shown.docs)
+    doc_hash = hashes(shown.docs)
     row_of, first = group_keys(shown.query_hash[query_of_doc], doc_hash)
     query_of_row = query_of_doc[first]
     # Number shown rows and feature rows together: equal keys get equal numbers.
-    queries = [shown.query_hash[query_of_row], hash_column(features["query_id"])]
-    documents = [doc_hash[first], hash_column(features["doc_id"])]
+    queries = [shown.query_hash[query_of_row], hashes(features["query_id"])]
+    documents = [doc_hash[first], hashes(features["doc_id"])]
     key, _ = group_keys(np.concatenate(queries), np.concatenate(documents))
     row_of_feature = key[first.size :]
     matches = np.flatnonzero(row_of_feature < first.size)[::-1]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ulr.clicklog.contract import CheckedPages
-from ulr.engine.columns import bitmap, hashes, list_column, lists, patterns_of, valid
+from ulr.engine.columns import bitmap, hashes, list_array, lists, patterns_of, valid
 from ulr.kernels.hashing import SEED, hash_lists, hash_words
 from ulr.kernels.layout import Patterns
 from ulr.kernels.merge import group_keys, merge_patterns
@@ -87,11 +87,10 @@ def cut_lists(table: pa.Table, depth: int) -> pa.Table:
     sizes = lists(table["doc_ids"]).lengths
     if sizes.max(initial=0) <= depth:
         return table
-    word_offsets, words, count_offsets, _ = patterns_of(table)
-    offsets, words = cut_patterns(sizes, depth, word_offsets, words, count_offsets)
+    cut = cut_patterns(sizes, depth, patterns_of(table))
     columns = {
         "doc_ids": pc.list_slice(table["doc_ids"], 0, depth),
-        "patterns": list_column(np.diff(offsets), words),
+        "patterns": list_array(np.diff(cut.word_offsets), cut.words),
     }
     for name, column in columns.items():
         at = table.schema.get_field_index(name)
@@ -135,8 +134,8 @@ def _table(
         *keys,
         pa.array(ranking.view(np.int64)),
         doc_ids,
-        list_column(np.diff(merged.word_offsets), merged.words),
-        list_column(np.diff(merged.count_offsets), merged.counts),
+        list_array(np.diff(merged.word_offsets), merged.words),
+        list_array(np.diff(merged.count_offsets), merged.counts),
         pa.array(context),
     ]
     return pa.table(columns, schema=transit_schema)

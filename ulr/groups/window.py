@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.dates import parse_dates
-from ulr.engine.columns import hash_column, patterns_of
+from ulr.engine.columns import hashes, patterns_of
 from ulr.errors import UserError
 from ulr.kernels.layout import Patterns
 from ulr.kernels.merge import group_keys, merge_patterns
@@ -47,7 +47,7 @@ def sum_window(groups: pa.Table) -> tuple[pa.Table, Patterns]:
     """
     order = [(name, "ascending") for name in ("query_id", "segment", "ranking")]
     groups = groups.sort_by(order).combine_chunks()
-    context = hash_column(groups["segment"], hash_column(groups["query_id"]))
+    context = hashes(groups["segment"], hashes(groups["query_id"]))
     group, first = group_keys(context, groups["ranking"].to_numpy().view(np.uint64))
     merged = merge_patterns(group, first.size, patterns_of(groups))
     return groups.take(pa.array(first)), merged

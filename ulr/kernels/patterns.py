@@ -166,17 +166,12 @@ def pack_clicks(
 
 
 @njit(cache=True, nogil=True)
-def cut_patterns(
-    sizes: np.ndarray,
-    depth: int,
-    word_offsets: np.ndarray,
-    words: np.ndarray,
-    count_offsets: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the offsets and words of all patterns, cut to the first `depth` positions.
+def cut_patterns(sizes: np.ndarray, depth: int, patterns: Patterns) -> Patterns:
+    """Return all patterns cut to the first `depth` positions; those that become equal stay apart.
 
-    sizes: int64, positions of each group. Patterns that become equal are kept apart.
+    sizes: int64, positions of each group.
     """
+    word_offsets, words, count_offsets, counts = patterns
     kept = np.minimum(sizes, depth)
     widths, old_widths = (kept + WORD - 1) // WORD, (sizes + WORD - 1) // WORD
     offsets = np.zeros(sizes.size + 1, np.int64)
@@ -191,4 +186,4 @@ def cut_patterns(
             to += widths[g]
             if tail:
                 cut[to - 1] &= (np.int64(1) << tail) - np.int64(1)
-    return offsets, cut
+    return Patterns(offsets, cut, count_offsets, counts)

@@ -1,4 +1,4 @@
-"""Scores under a text model: of Arrow feature columns, or of a matrix."""
+"""A model's text as a LightGBM Booster: its features, and scores of Arrow columns or matrices."""
 
 from __future__ import annotations
 
@@ -13,85 +13,89 @@ from ulr.errors import UserError
 from ulr.features.files import FeatureFiles, name_difference
 
 
-def load_booster(model_text: str) -> lgb.Booster:
-    """The LightGBM model itself."""
-    return lgb.Booster(model_str=model_text)
-
-
 def lightgbm_version() -> str:
-    """What a model needs where it is loaded."""
+    """Return the version that an environment needs to load our models."""
     return lgb.__version__
 
 
-def load_scorer(model_text: str, name: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Scores (float64) of rows x width features. One thread: Spark's tasks fill the cores."""
-    booster = load_booster(model_text)
-
-    def score(features: np.ndarray) -> np.ndarray:
-        check_width(features.shape[1], booster.num_feature(), name)
-        return booster.predict(features, num_threads=1)
-
-    return score
+def load_booster(model_text: str) -> lgb.Booster:
+    """Return the model as LightGBM's own class."""
+    return lgb.Booster(model_str=model_text)
 
 
-def model_names(booster: lgb.Booster) -> list[str]:
-    """The features' names that a model was trained with; nothing where LightGBM numbered them."""
+def model_feature_names(booster: lgb.Booster) -> list[str]:
+    """Return the feature names of a model; empty if it was trained without names."""
     names = booster.feature_name()
     return [] if names == [f"Column_{i}" for i in range(len(names))] else names
 
 
-def other_features(first: str, second: str) -> str:
-    """What the second model takes and the first does not, in words; nothing if they can be told
-    apart by neither number nor name."""
+def feature_difference(first: str, second: str) -> str:
+    """Describe how the features of the second model (text) differ from the first's; "" if not.
+
+    Models without names are compared by their number of features.
+    """
     one, two = load_booster(first), load_booster(second)
     if one.num_feature() != two.num_feature():
         return f"it has {two.num_feature()} features, the other {one.num_feature()}"
-    return name_difference(model_names(one), model_names(two))
+    return name_difference(model_feature_names(one), model_feature_names(two))
 
 
-def check_width(given: int, wanted: int, name: str) -> None:
-    """Features of another number must not be scored as if they were the right ones."""
-    if given != wanted:
-        raise UserError(
-            f"model {name} was trained on {wanted} features and these rows have {given}; "
-            "give the features it was trained on (features.path), or train on these"
-        )
+def check_order(features: FeatureFiles, models: Mapping[str, str]) -> None:
+    """Raise if a model (text by name) was trained on these features in another order.
+
+    Without names in the features files or in the model the order cannot be checked.
+    """
+    names = features.names()
+    for name, text in models.items():
+        if difference := name_difference(model_feature_names(load_booster(text)), names):
+            raise UserError(
+                f"{features.paths[0]}: {difference} in model {name}; give the features in the "
+                "order it was trained on, or train on these"
+            )
 
 
-def scorer(model_text: str) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
-    """A function of array<float> batches that loads the model once, wherever it is called."""
+def load_scorer(model_text: str, name: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function from float32 features (rows x width) to float64 scores.
 
-    def score(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        booster = load_booster(model_text)
-        for features in batches:
-            yield pa.array(score_rows(booster, features), pa.float64())
+    It raises if the rows have another number of features than the model.
+    """
+    booster = load_booster(model_text)
+
+    def score(features: np.ndarray) -> np.ndarray:
+        if features.shape[1] != booster.num_feature():
+            raise UserError(
+                f"model {name} was trained on {booster.num_feature()} features and these rows have "
+                f"{features.shape[1]}; give the features it was trained on (features.path), or "
+                "train on these"
+            )
+        return _predict(booster, features)
 
     return score
 
 
-def score_rows(booster: lgb.Booster, features: pa.Array) -> np.ndarray:
-    """One score a row; the features are not copied."""
+def arrow_scorer(model_text: str) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
+    """Return a function from list<float> arrays to double arrays; a call loads the model once."""
+
+    def score(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        booster = load_booster(model_text)
+        for features in batches:
+            yield pa.array(_score_rows(booster, features), pa.float64())
+
+    return score
+
+
+def _score_rows(booster: lgb.Booster, features: pa.Array) -> np.ndarray:
     if not len(features):
         return np.zeros(0)
     width = booster.num_feature()
     lengths = lists(features).lengths
     if (lengths != width).any():
         wrong = int(lengths[np.flatnonzero(lengths != width)[0]])
-        raise UserError(f"a row of {wrong} features; the model was trained on {width} a row")
-    values = features.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
-    return booster.predict(values, num_threads=1)
+        raise UserError(f"a row has {wrong} features; the model was trained on {width}")
+    values = features.flatten().to_numpy(zero_copy_only=False)
+    return _predict(booster, values.reshape(-1, width))
 
 
-def check_order(features: FeatureFiles, models: Mapping[str, str]) -> None:
-    """Refuse models (text by name) that were trained on these features in another order.
-
-    Only names can tell: a table without them, or a model trained on one, is checked for its
-    number of features alone.
-    """
-    names = features.names()
-    for name, text in models.items():
-        if difference := name_difference(model_names(load_booster(text)), names):
-            raise UserError(
-                f"{features.paths[0]}: {difference} in model {name}; give the features in the "
-                "order it was trained on, or train on these"
-            )
+def _predict(booster: lgb.Booster, features: np.ndarray) -> np.ndarray:
+    # One thread: the tasks of Spark already use every core.
+    return np.asarray(booster.predict(features, num_threads=1))

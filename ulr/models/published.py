@@ -1,4 +1,4 @@
-"""Trained models by name: a method's in the warehouse, or a LightGBM text file."""
+"""Trained models by name: a method's model in the warehouse, or a LightGBM text file."""
 
 from __future__ import annotations
 
@@ -18,48 +18,49 @@ MODEL, RECORD = "model.txt", "record.json"
 
 @dataclass(frozen=True)
 class TrainedOn:
-    """The clicks that a model has seen: their dates, and the share of queries that was kept from
-    it; None where nothing tells."""
+    """The dates a model was trained on, and the fraction of queries held out; None if unknown."""
 
     name: str
     dates: frozenset[dt.date] | None = None
     test_fraction: float | None = None
 
-    def refuse_dates(self, dates: Sequence[dt.date]) -> None:
-        """Held-out dates must be others."""
+    def check_dates(self, dates: Sequence[dt.date]) -> None:
+        """Raise if the model was trained on one of the held-out dates."""
         both = sorted((self.dates or frozenset()) & set(dates))
         if both:
             raise UserError(
-                f"model {self.name} was trained on {both[0]}, which evaluate.holdout=time asks to "
-                "judge it by; give dates after its window, or use evaluate.holdout=query"
+                f"model {self.name} was trained on {both[0]}, which evaluate.holdout=time holds "
+                "out; evaluate on dates outside its window, or use evaluate.holdout=query"
             )
 
-    def refuse_queries(self, share: float) -> None:
-        """Of a larger share it has seen some; a smaller one is part of what it has not."""
-        if self.test_fraction is not None and self.test_fraction < share:
+    def check_queries(self, test_fraction: float) -> None:
+        """Raise if the model was trained on some of the held-out queries.
+
+        A smaller fraction is a subset of a larger one.
+        """
+        if self.test_fraction is not None and self.test_fraction < test_fraction:
             raise UserError(
-                f"model {self.name} was trained with pairs.test_fraction={self.test_fraction:g}, so it "
-                f"has seen queries that {share:g} would judge it by; make its pairs and train it "
-                "again, or judge with that share"
+                f"model {self.name} was trained with pairs.test_fraction={self.test_fraction:g}, "
+                f"so {test_fraction:g} would hold out queries it was trained on; run `ulr pairs` "
+                f"and `ulr train` again, or set pairs.test_fraction={self.test_fraction:g}"
             )
 
 
 def model_manifest(warehouse: Warehouse, method: str) -> Manifest:
-    """What is published of a method's model."""
-    found = warehouse.current("models", partition_name(method))
-    if found is None:
-        there = ", ".join(n.removeprefix("method=") for n in warehouse.partitions("models"))
-        hint = f"there is {there}" if there else "run `ulr train` first"
+    """Return the manifest of a method's published model."""
+    manifest = warehouse.current("models", partition_name(method))
+    if manifest is None:
+        names = ", ".join(n.removeprefix("method=") for n in warehouse.partitions("models"))
+        hint = f"it has {names}" if names else "run `ulr train` first"
         raise UserError(f"the warehouse has no model of method {method}; {hint}")
-    return found
+    return manifest
 
 
 def read_model(warehouse: Warehouse, name: str) -> str:
-    """The LightGBM text of a method's model, or of a file."""
+    """Return the LightGBM text of a method's model, or of a file."""
     if name in METHOD_NAMES:
-        manifest = model_manifest(warehouse, name)
-        where = ("models", partition_name(name), manifest.folder, MODEL)
-        return warehouse.storage.read_text(*where)
+        folder = model_manifest(warehouse, name).folder
+        return warehouse.storage.read_text("models", partition_name(name), folder, MODEL)
     folder, _, file = name.rpartition("/")
     storage = Storage(folder or ".")
     if not file.endswith(".txt") or not storage.exists(file):
@@ -71,21 +72,20 @@ def read_model(warehouse: Warehouse, name: str) -> str:
 
 
 def read_record(warehouse: Warehouse, method: str) -> dict[str, Any]:
-    """What training kept beside the model."""
-    manifest = model_manifest(warehouse, method)
-    where = ("models", partition_name(method), manifest.folder, RECORD)
-    return warehouse.storage.read_json(*where) or {}
+    """Return the record of the training: validation history, biases, failures."""
+    folder = model_manifest(warehouse, method).folder
+    return warehouse.storage.read_json("models", partition_name(method), folder, RECORD) or {}
 
 
 def pairs_of_model(warehouse: Warehouse, method: str) -> Manifest | None:
-    """The pairs a model was trained on, if they are still those that are published."""
+    """Return the manifest of the pairs behind a model; None if they were replaced since."""
     pairs = warehouse.current("pairs", partition_name(method))
     same = pairs and pairs.fingerprint == model_manifest(warehouse, method).inputs["pairs"]
     return pairs if same else None
 
 
 def trained_on(warehouse: Warehouse, name: str) -> TrainedOn:
-    """The window and the queries behind a method's model."""
+    """Return the training data of a method's model; unknown for a file."""
     pairs = pairs_of_model(warehouse, name) if name in METHOD_NAMES else None
     if pairs is None:
         return TrainedOn(name)
@@ -95,5 +95,5 @@ def trained_on(warehouse: Warehouse, name: str) -> TrainedOn:
 
 
 def evaluation_name(name: str) -> str:
-    """A model's folder in `metrics`."""
+    """Return the name of a model in the partitions of the table `metrics`."""
     return partition_name(name) if name in METHOD_NAMES else f"file={fingerprint(name)}"

@@ -13,7 +13,7 @@ from ulr.pipeline.judge import estimates_of
 from ulr.pipeline.reports import report_comparison
 from ulr.pipeline.trials import TrialResults, run_trials
 from ulr.registry.client import registry_of
-from ulr.registry.submission import submission
+from ulr.registry.submission import collect_submission
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ def run_comparison(
 def _log_to_mlflow(title: str, results: TrialResults, page: str) -> None:
     """Log one run with the table and the page, and a child run per model; register nothing."""
     first, totals = results.trials[0], results.evaluation.totals
-    models = [submission(t.warehouse, t.method, t.settings, totals, name=t.name)
+    models = [collect_submission(t.warehouse, t.settings, totals, name=t.name)
               for t in results.trials]  # fmt: skip
     window = f"{results.dates[0]}..{results.dates[-1]}"
     estimates = estimates_of(results.evaluation, results.names)
     try:
         registry = registry_of(first.settings)
-        run = registry.send_comparison(f"{title} {window}", models, estimates)
+        run = registry.log_comparison(f"{title} {window}", models, estimates)
         registry.attach_report(run, page)
     except RegistryUnavailable as error:
         raise RegistryUnavailable(

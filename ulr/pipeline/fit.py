@@ -16,8 +16,8 @@ from ulr.pipeline.describe import describe_training
 from ulr.pipeline.events import Events, StepContext
 from ulr.propensity.examination import known_propensities
 from ulr.registry.client import registry_of
-from ulr.registry.live import shown_live
-from ulr.training.distributed.barrier import room_for
+from ulr.registry.live import live_run
+from ulr.training.distributed.barrier import task_slots
 from ulr.training.loop import IterationCallback
 from ulr.training.plan import TrainPlan
 from ulr.training.stage import (
@@ -81,8 +81,9 @@ def plan_of(trial: Trial) -> TrainPlan:
 
 def _slots(spark: SparkSession, trials: Sequence[Trial]) -> int:
     """Return how many trainings fit the cluster, or the configured number if that is lower."""
-    room = room_for(spark, max(trial.settings.train.num_workers for trial in trials))
-    return min(room, trials[0].settings.train.max_concurrent_runs or room)
+    workers = max(trial.settings.train.num_workers for trial in trials)
+    slots = max(1, task_slots(spark) // workers)
+    return min(slots, trials[0].settings.train.max_concurrent_runs or slots)
 
 
 def _fit_one(
@@ -102,7 +103,7 @@ def _fit_one(
             plan,
             trial.settings.train,
             force=force,
-            tell=on_iteration,
+            on_iteration=on_iteration,
             concurrent_runs=concurrent_runs,
         )
     events.line(f"train {trial.name}: {describe_training(outcome)}")
@@ -120,7 +121,7 @@ def _iteration_callback(
     metric = plan.early_stopping_metric
     with (
         events.iterations(title, plan.num_iterations, metric) as show,
-        shown_live(registry, title, fingerprint, metric) as publish,
+        live_run(registry, title, fingerprint, metric) as publish,
     ):
 
         def on_iteration(iteration: int, value: float | None) -> None:

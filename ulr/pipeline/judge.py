@@ -45,9 +45,9 @@ def evaluate_window(
     dates = window_dates(warehouse, date, settings.propensities.window_days)
     for model in (trained_on(warehouse, name) for name in models):
         if settings.evaluate.holdout == "time":
-            model.refuse_dates(dates)
+            model.check_dates(dates)
         elif settings.evaluate.holdout == "query":
-            model.refuse_queries(settings.pairs.test_fraction)
+            model.check_queries(settings.pairs.test_fraction)
     return build_evaluation(
         partial(start_session, "evaluate", settings.spark),
         warehouse,
@@ -81,15 +81,14 @@ def challenge_champion(
 
     force: a reason to promote it whatever the gate decides.
     """
-    warehouse, method = Warehouse(settings.warehouse.path), settings.pairs.method
+    warehouse = Warehouse(settings.warehouse.path)
     return promote(
         registry_of(settings),
         warehouse,
         submission_of(warehouse, settings),
         partial(_evaluate_with_champion, warehouse, date, settings),
         settings.promote,
-        method=method,
-        measured=settings.pairs.propensities == WAREHOUSE,
+        published_propensities=settings.pairs.propensities == WAREHOUSE,
         dry_run=dry_run,
         force=force,
     )

@@ -130,7 +130,7 @@ class Night:
     def _promote(self) -> StageResult:
         decision = challenge_champion(self.evaluation_window(), self.settings)
         message = _joined(describe_decision(decision).splitlines())
-        kept = _values(decision.judged, CHAMPION) if decision.outcome == "kept" else {}
+        kept = _values(decision.totals, CHAMPION) if decision.outcome == "kept" else {}
         details = decision.to_json() | {"champion_metrics": kept}
         return StageResult(message, decision.outcome == "champion", decision.outcome, details)
 

@@ -12,9 +12,10 @@ from ulr.pipeline.night import Night
 from ulr.pipeline.stage_runner import Summary
 from ulr.pipeline.trials import TrialResults
 from ulr.registry.client import registry_of
-from ulr.report.collect import Model
-from ulr.report.facts import Facts, report_name
-from ulr.report.store import comparison_facts, keep_report, night_facts, page_place
+from ulr.report.collect import comparison_facts, night_facts
+from ulr.report.facts import Facts
+from ulr.report.store import page_location, store_report
+from ulr.report.tables import Model
 from ulr.warehouse.tables import Warehouse
 
 
@@ -30,7 +31,7 @@ def report_night(night: Night, summary: Summary, events: Events) -> None:
         trained, evaluated = night.training_dates(), night.evaluation_window()
     facts = night_facts(
         night.warehouse, summary.to_json(), night.settings, methods=night.methods, window=window,
-        trained=trained, judged=evaluated,
+        trained=trained, evaluated_on=evaluated,
     )  # fmt: skip
     page = _publish(night.warehouse, facts, events)
     version = (facts.verdict or {}).get("version")
@@ -58,6 +59,6 @@ def report_comparison(
 
 
 def _publish(warehouse: Warehouse, facts: Facts, events: Events) -> str:
-    page = keep_report(warehouse.storage, facts)
-    events.line(f"report -> {page_place(warehouse.storage, report_name(facts))}")
+    page = store_report(warehouse.storage, facts)
+    events.line(f"report -> {page_location(warehouse.storage, facts.report_name)}")
     return page

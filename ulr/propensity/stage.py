@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Propensities
+from ulr.engine.failures import reraise_user_errors
 from ulr.errors import UserError
 from ulr.features.files import find_features
 from ulr.groups.window import groups_files, groups_fingerprints
@@ -105,6 +106,7 @@ def estimate_propensities(
     return results
 
 
+@reraise_user_errors()
 def drift(
     spark: SparkSession, url: str, windows: Sequence[Sequence[str]], how: Propensities
 ) -> list:
@@ -122,6 +124,7 @@ def drift(
     return drift_findings(before, after, how.significance)
 
 
+@reraise_user_errors()
 def plain_rates(
     start_spark: Callable[[], SparkSession],
     warehouse: Warehouse,

@@ -1,16 +1,19 @@
-"""The model registry: the only room that knows MLflow.
+"""The only room that knows MLflow: submit, gate, promote.
 
-Names and meanings are MLflow's: a run per training, a version per run, aliases `challenger` and
-`champion`. A training is registered once: its fingerprint is a tag that is looked for first.
+In: a trained model with its totals and diagnostics. A training is one MLflow run and one version of
+the registered model; its fingerprint is a tag, so that it is registered once. The aliases are
+`challenger` and `champion`. Out: runs, versions, aliases, and the outbox in the warehouse for
+models that wait for an unreachable server.
+Imports rooms up to report.
 """
 
 import os
 
-# Usage statistics to a third party are not for a library to switch on.
+# A library must not send usage statistics to a third party.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-# Under spark-submit stdout goes to the screen, and may have to be one JSON document.
+# Under spark-submit stdout may have to be exactly one JSON document.
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
-from ulr.registry.client import CHALLENGER, CHAMPION, Registered, Registry
+from ulr.registry.client import CHALLENGER, CHAMPION, RegisteredVersion, Registry
 
-__all__ = ["CHALLENGER", "CHAMPION", "Registered", "Registry"]
+__all__ = ["CHALLENGER", "CHAMPION", "RegisteredVersion", "Registry"]

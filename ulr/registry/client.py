@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
 import tempfile
-import threading
 import time
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,25 +19,23 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, RunTag
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
 
 from ulr.config.settings import Settings
-from ulr.errors import RegistryUnavailable, UserError
-from ulr.registry.runs import LIVE, write_model, write_record
+from ulr.errors import UserError
+from ulr.registry import tags as tag_names
+from ulr.registry.connection import TRACKING_URI, connected, create_database
+from ulr.registry.runs import write_model, write_record
 from ulr.registry.submission import Submission
 from ulr.warehouse.stage import fingerprint
 
 CHALLENGER, CHAMPION = "challenger", "champion"
 DATABASE = "mlflow.db"
 _MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
-_AWAY = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED")
-_URI = "MLFLOW_TRACKING_URI"
-_making = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Registered:
-    """A version of the registered model."""
+class RegisteredVersion:
+    """A version of the registered model. run_id: empty if it was registered without a run."""
 
     version: int
     run_id: str
@@ -53,13 +49,13 @@ class Registry:
     def __init__(
         self, uri: str, *, experiment: str, name: str, retries: int = 5, backoff: int = 2
     ) -> None:
-        """uri: any that MLflow takes; a path is a folder with a SQLite file in it."""
+        """uri: any URI that MLflow takes, or the path of a folder for a SQLite file."""
         self.folder = None if "://" in uri else Path(uri).absolute()
         if self.folder:
             self.folder.mkdir(parents=True, exist_ok=True)
         self.uri = f"sqlite:///{self.folder / DATABASE}" if self.folder else uri
         self.experiment, self.name = experiment, name
-        # MLflow retries every request itself, with exponential back-off; it asks these.
+        # MLflow retries every request itself, with exponential back-off, and reads these.
         os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = str(retries)
         os.environ["MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR"] = str(backoff)
         for noisy in ("mlflow", "alembic"):
@@ -67,63 +63,69 @@ class Registry:
 
     @property
     def client(self) -> MlflowClient:
-        """MLflow's own client."""
+        """MLflow's client of this server."""
+        self._ensure_database()
         return MlflowClient(self.uri)
 
-    def find(self, training: str) -> Registered | None:
-        """The version that a training became, if it did."""
-        with self._reaching():
-            wanted = f"name='{self.name}' and tags.`ulr.fingerprint`='{training}'"
-            found = self.client.search_model_versions(wanted, max_results=1)
-            return _registered(found[0]) if found else None
-
-    def send(self, training: Submission) -> Registered:
+    def register(self, submission: Submission) -> RegisteredVersion:
         """Log the run and register its model, unless that has been done."""
-        known = self.find(training.fingerprint)
+        known = self.find(submission.fingerprint)
         if known:
             return known
-        with self._reaching():
-            self._sweep("ulr.fingerprint", training.fingerprint)
-            self._sweep(LIVE, training.fingerprint)
-            uri = self._log(training, training.tags)
-            # Version and tags in one request: a version without its fingerprint cannot be left.
-            made = mlflow.register_model(uri, self.name, tags=training.tags)
-            return _registered(made, new=True)
+        with self._connected():
+            self._delete_runs(tag_names.FINGERPRINT, submission.fingerprint)
+            self._delete_runs(tag_names.LIVE, submission.fingerprint)
+            uri = self._log_run(submission, submission.tags)
+            # Version and tags in one request, so that no version lacks its fingerprint.
+            version = mlflow.register_model(uri, self.name, tags=submission.tags)
+            return _registered(version, new=True)
 
-    def send_comparison(
-        self, name: str, trainings: Sequence[Submission], rows: Sequence[Mapping[str, Any]]
+    def log_comparison(
+        self, name: str, submissions: Sequence[Submission], rows: Sequence[Mapping[str, Any]]
     ) -> str:
-        """One run with the table, a child for every training, nothing registered; its id.
+        """Log one run with the comparison's rows and a child per training; return its id.
 
-        rows: the comparison's table. What has been sent before, and whole, is not sent again.
+        Nothing is registered. A comparison that was logged completely is not logged again.
         """
-        key = fingerprint([[t.fingerprint for t in trainings], list(rows)])
-        with self._reaching():
-            wanted = f"tags.`ulr.comparison` = '{key}' and attributes.status = 'FINISHED'"
-            found = self.client.search_runs([self.experiment_id()], wanted)
-            if found:
-                return found[0].info.run_id
-            self._sweep("ulr.comparison", key)
-            tags = {"ulr.comparison": key}
+        key = fingerprint([[s.fingerprint for s in submissions], list(rows)])
+        with self._connected():
+            experiment_id = self.experiment_id()
+            query = f"tags.`{tag_names.COMPARISON}` = '{key}' and attributes.status = 'FINISHED'"
+            complete = self.client.search_runs([experiment_id], query)
+            if complete:
+                return complete[0].info.run_id
+            self._delete_runs(tag_names.COMPARISON, key)
             with mlflow.start_run(
-                experiment_id=self.experiment_id(), run_name=name, tags=tags
+                experiment_id=experiment_id, run_name=name, tags={tag_names.COMPARISON: key}
             ) as parent:
-                for training in trainings:
-                    self._sweep(LIVE, training.fingerprint)
-                    self._log(training, {f"compared.{k}": v for k, v in training.tags.items()},
-                              nested=True)  # fmt: skip
+                for submission in submissions:
+                    self._delete_runs(tag_names.LIVE, submission.fingerprint)
+                    self._log_run(submission, _compared(submission.tags), nested=True)
                 table = {column: [row[column] for row in rows] for column in rows[0]}
                 self.client.log_table(parent.info.run_id, table, "comparison.json")
             return parent.info.run_id
 
-    def version(self, number: int) -> Registered:
-        """A version by its number."""
-        with self._reaching():
+    def find(self, fingerprint: str) -> RegisteredVersion | None:
+        """Return the version of a training, or None if it is not registered."""
+        with self._connected():
+            query = f"name='{self.name}' and tags.`{tag_names.FINGERPRINT}`='{fingerprint}'"
+            versions = self.client.search_model_versions(query, max_results=1)
+            return _registered(versions[0]) if versions else None
+
+    def version(self, number: int) -> RegisteredVersion:
+        """Return a version by its number."""
+        with self._connected():
             return _registered(self.client.get_model_version(self.name, str(number)))
 
-    def holder(self, alias: str) -> Registered | None:
-        """Who has the alias."""
-        with self._reaching():
+    def versions(self) -> list[RegisteredVersion]:
+        """Return every version, newest first."""
+        with self._connected():
+            versions = self.client.search_model_versions(f"name='{self.name}'")
+            return [_registered(v) for v in sorted(versions, key=lambda v: -int(v.version))]
+
+    def version_with_alias(self, alias: str) -> RegisteredVersion | None:
+        """Return the version with an alias, or None."""
+        with self._connected():
             try:
                 return _registered(self.client.get_model_version_by_alias(self.name, alias))
             except MlflowException as error:
@@ -131,32 +133,38 @@ class Registry:
                     return None
                 raise
 
-    def give(self, alias: str, version: int) -> None:
+    def set_alias(self, alias: str, version: int) -> None:
         """Move the alias to a version."""
-        with self._reaching():
+        with self._connected():
             self.client.set_registered_model_alias(self.name, alias, str(version))
 
-    def note(
-        self, who: Registered, tags: Mapping[str, str], metrics: Mapping[str, float] | None = None
+    def tag_version(
+        self,
+        version: RegisteredVersion,
+        tags: Mapping[str, str],
+        metrics: Mapping[str, float] | None = None,
     ) -> None:
         """Write tags on a version and on its run, and metrics on the run."""
-        with self._reaching():
-            client = self.client
+        with self._connected():
+            client, now = self.client, int(time.time() * 1000)
             for key, value in tags.items():
-                client.set_model_version_tag(self.name, str(who.version), key, value)
-            now = int(time.time() * 1000)
-            listed = [Metric(n, v, now, 0) for n, v in (metrics or {}).items() if math.isfinite(v)]
-            run_tags = [RunTag(key, value) for key, value in tags.items()]
-            client.log_batch(who.run_id, metrics=listed, tags=run_tags)
+                client.set_model_version_tag(self.name, str(version.version), key, value)
+            if version.run_id:
+                finite = {n: v for n, v in (metrics or {}).items() if math.isfinite(v)}
+                client.log_batch(
+                    version.run_id,
+                    metrics=[Metric(name, value, now, 0) for name, value in finite.items()],
+                    tags=[RunTag(key, value) for key, value in tags.items()],
+                )
 
     def attach_report(self, run_id: str, page: str) -> None:
-        """Keep the report's page among the artifacts of a run, instead of an earlier one."""
-        with self._reaching():
+        """Store the report's page as an artifact of a run; replace an earlier one."""
+        with self._connected():
             self.client.log_text(run_id, page, "report.html")
 
     def model_text(self, uri: str) -> str:
-        """LightGBM's text of a model by URI, such as models:/NAME@champion."""
-        with self._reaching():
+        """Return the LightGBM text of a model by URI, such as models:/NAME@champion."""
+        with self._connected():
             try:
                 return mlflow.lightgbm.load_model(uri).model_to_string()
             except MlflowException as error:
@@ -167,94 +175,65 @@ class Registry:
                     ) from None
                 raise
 
-    def versions(self) -> list[Registered]:
-        """Every version, newest first."""
-        with self._reaching():
-            found = self.client.search_model_versions(f"name='{self.name}'")
-            return [_registered(v) for v in sorted(found, key=lambda v: -int(v.version))]
-
     def experiment_id(self) -> str:
-        """The experiment of all runs, made where there is none yet."""
-        if self.folder:
-            _make_database(self.folder / DATABASE)
+        """Return the id of the experiment with all runs; create it if it is missing."""
         client = self.client
-        found = client.get_experiment_by_name(self.experiment)
-        if found:
-            return found.experiment_id
-        place = (self.folder / "artifacts").as_uri() if self.folder else None
+        if experiment := client.get_experiment_by_name(self.experiment):
+            return experiment.experiment_id
+        artifacts = (self.folder / "artifacts").as_uri() if self.folder else None
         try:
-            return client.create_experiment(self.experiment, artifact_location=place)
-        except MlflowException as error:  # another process was quicker
-            if error.error_code != ErrorCode.Name(RESOURCE_ALREADY_EXISTS):
-                raise
-            return client.get_experiment_by_name(self.experiment).experiment_id
+            return client.create_experiment(self.experiment, artifact_location=artifacts)
+        except MlflowException:
+            # Another process may have created it in the meantime.
+            if experiment := client.get_experiment_by_name(self.experiment):
+                return experiment.experiment_id
+            raise
 
-    def _sweep(self, tag: str, value: str) -> None:
-        """Runs of the same thing that were interrupted before it was whole: remove them."""
-        wanted = f"tags.`{tag}` = '{value}'"
-        for run in self.client.search_runs([self.experiment_id()], wanted):
+    def _delete_runs(self, tag: str, value: str) -> None:
+        """Delete runs that an interrupted attempt has left."""
+        for run in self.client.search_runs([self.experiment_id()], f"tags.`{tag}` = '{value}'"):
             self.client.delete_run(run.info.run_id)
 
-    def _log(self, training: Submission, tags: Mapping[str, str], *, nested: bool = False) -> str:
-        """One run with all that is known of a training; the URI of its model."""
-        where = self.experiment_id()
+    def _log_run(
+        self, submission: Submission, tags: Mapping[str, str], *, nested: bool = False
+    ) -> str:
+        """Log a run with the record and the model of a training; return the model's URI."""
         with (
             tempfile.TemporaryDirectory() as folder,
             mlflow.start_run(
-                experiment_id=where, run_name=training.name, tags=dict(tags), nested=nested
+                experiment_id=self.experiment_id(),
+                run_name=submission.name,
+                tags=dict(tags),
+                nested=nested,
             ) as run,
         ):
-            write_record(self.client, run.info.run_id, training, Path(folder))
-            return write_model(training, Path(folder))
+            write_record(self.client, run.info.run_id, submission)
+            return write_model(submission, Path(folder))
 
-    @contextlib.contextmanager
-    def _reaching(self) -> Iterator[None]:
-        """MLflow's functions speak to this server in the block; one that does not answer, after
-        MLflow's own retries, is one clear error."""
-        before = os.environ.get(_URI)
+    def _connected(self) -> AbstractContextManager[None]:
+        self._ensure_database()
+        return connected(self.uri)
+
+    def _ensure_database(self) -> None:
         if self.folder:
-            _make_database(self.folder / DATABASE)
-        mlflow.set_tracking_uri(self.uri)  # also changes the environment, which is not ours
-        try:
-            yield
-        except (MlflowException, OSError) as error:
-            if isinstance(error, MlflowException) and error.error_code not in _AWAY:
-                raise
-            why = str(error).splitlines()[0][:200]
-            raise RegistryUnavailable(
-                f"the model registry {self.uri} does not answer: {why}"
-            ) from error
-        finally:
-            os.environ.pop(_URI, None)
-            if before is not None:
-                os.environ[_URI] = before
-
-
-def _make_database(path: Path) -> None:
-    """MLflow makes its tables in dozens of steps and cannot go on from the middle of them, so they
-    are made aside: whoever is killed meanwhile leaves no database."""
-    with _making:
-        if path.exists():
-            return
-        aside = path.with_name(f".{uuid.uuid4().hex}.{path.name}")
-        MlflowClient(f"sqlite:///{aside}").search_experiments(max_results=1)
-        with contextlib.suppress(FileExistsError):  # another process was quicker
-            path.hardlink_to(aside)
-        aside.unlink()
-
-
-def _registered(found: ModelVersion, *, new: bool = False) -> Registered:
-    return Registered(int(found.version), found.run_id, dict(found.tags), new)
+            create_database(self.folder / DATABASE)
 
 
 def registry_of(settings: Settings) -> Registry:
-    """The server that the settings name, or the environment, or the folder."""
-    how = settings.mlflow
-    uri = how.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or how.local_path
+    """Return the registry of the settings; MLFLOW_TRACKING_URI replaces mlflow.local_path."""
+    section = settings.mlflow
     return Registry(
-        uri,
-        experiment=how.experiment,
-        name=how.registered_model,
-        retries=how.retries,
-        backoff=how.backoff,
+        section.tracking_uri or os.environ.get(TRACKING_URI) or section.local_path,
+        experiment=section.experiment,
+        name=section.registered_model,
+        retries=section.retries,
+        backoff=section.backoff,
     )
+
+
+def _compared(tags: Mapping[str, str]) -> dict[str, str]:
+    return {tag_names.COMPARED + key.removeprefix("ulr."): value for key, value in tags.items()}
+
+
+def _registered(version: ModelVersion, *, new: bool = False) -> RegisteredVersion:
+    return RegisteredVersion(int(version.version), version.run_id or "", dict(version.tags), new)

@@ -1,72 +1,70 @@
-"""Whether a challenger may become champion, and every reason for the answer."""
+"""The promotion gate: checks of a challenger and the verdict (docs/methods.md section 7.6)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from ulr.evaluation.counterfactual import is_lower_better
+from ulr.evaluation.metrics import is_lower_better
 from ulr.evaluation.totals import Estimate
 
-LEVELS = {"warning": ("warning", "refused"), "refused": ("refused",), "ignore": ()}
+# Verdicts of diagnostics that block a promotion, by promote.diagnostics.
+BLOCKING = {"warning": ("warning", "refused"), "refused": ("refused",), "ignore": ()}
+
+
+class Check(NamedTuple):
+    """One condition for promotion. message: the finding, as users read it."""
+
+    passed: bool
+    message: str
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """passed, and what was found on each point; `against` holds what speaks against it."""
+    """The gate's decision with the message of every check; against: those of failed checks."""
 
     passed: bool
     reasons: list[str]
     against: list[str]
 
 
-def decide(
-    *,
-    metric: str,
-    lead: Estimate | None,
-    sample_size: float | None,
-    min_sample_size: float,
-    findings: Sequence[Mapping[str, Any]],
-    block: str,
-    apart: str = "",
-) -> Verdict:
-    """lead: challenger - champion; None where there is no champion yet, or where the two are too
-    far `apart` to be compared: how they are.
-
-    Not worse beyond its interval: the 95% interval of the lead reaches 0 or better. A lead that
-    could not be measured speaks against, for silence is not agreement.
-    """
-    alone = (not apart, apart or "there is no champion yet")
-    points = [
-        _compared(metric, lead) if lead else alone,
-        _healthy(sample_size, min_sample_size),
-        *(_found(f) for f in findings if f["verdict"] in LEVELS[block]),
-    ]
-    against = [words for good, words in points if not good]
-    return Verdict(not against, [words for _, words in points], against)
+def decide(checks: Sequence[Check], *, force: str | None = None) -> Verdict:
+    """Pass if every check passes, or if there is a reason to force it."""
+    reasons = [check.message for check in checks]
+    against = [check.message for check in checks if not check.passed]
+    if force:
+        return Verdict(True, [f"forced: {force}", *reasons], against)
+    return Verdict(not against, reasons, against)
 
 
-def _compared(metric: str, lead: Estimate) -> tuple[bool, str]:
-    lower_is_better = is_lower_better(metric)
-    best = -lead.lower if lower_is_better else lead.upper
-    good = best >= 0
-    judged = "not worse" if good else "worse"
-    return good, (
-        f"{metric} is {judged} than the champion's: {lead.value:+.5f} "
-        f"[{lead.lower:+.5f}, {lead.upper:+.5f}], p = {lead.p_value:.2g}, {lead.queries:,} queries"
+def check_lead(metric: str, lead: Estimate) -> Check:
+    """Pass unless the whole 95% interval of challenger - champion is worse than 0."""
+    best = -lead.lower if is_lower_better(metric) else lead.upper
+    passed = best >= 0
+    return Check(
+        passed,
+        f"{metric} is {'not worse' if passed else 'worse'} than the champion's: {lead.value:+.5f} "
+        f"[{lead.lower:+.5f}, {lead.upper:+.5f}], p = {lead.p_value:.2g}, {lead.queries:,} queries",
     )
 
 
-def _healthy(size: float | None, floor: float) -> tuple[bool, str]:
+def check_sample_size(size: float | None, minimum: float) -> Check:
+    """Pass if the effective sample size of the pair weights is large enough; None: unknown."""
     if size is None:
-        return floor == 0, "the weight health of its pairs is not known"
-    good = size >= floor
-    return good, (
-        f"effective sample size {size:,.0f} is {'at least' if good else 'below'} "
-        f"promote.min_effective_sample_size = {floor:,.0f}"
+        return Check(minimum == 0, "the effective sample size of its pair weights is unknown")
+    passed = size >= minimum
+    return Check(
+        passed,
+        f"effective sample size {size:,.0f} is {'at least' if passed else 'below'} "
+        f"promote.min_effective_sample_size = {minimum:,.0f}",
     )
 
 
-def _found(finding: Mapping[str, Any]) -> tuple[bool, str]:
-    return False, f"diagnostics, {finding['verdict']}: {finding['message']}"
+def check_diagnostics(findings: Iterable[Mapping[str, Any]], setting: str) -> list[Check]:
+    """Fail once for every row of the table `diagnostics` that promote.diagnostics blocks."""
+    return [
+        Check(False, f"diagnostics, {finding['verdict']}: {finding['message']}")
+        for finding in findings
+        if finding["verdict"] in BLOCKING[setting]
+    ]

@@ -1,7 +1,8 @@
-"""A training seen in MLflow while it runs, by a thread that nothing waits for.
+"""The validation metric of a running training in MLflow, sent by a background thread.
 
-News are sent in batches. A server that is slow or away costs the training nothing: it will have
-the whole history from the finished training anyway, which replaces what was shown here.
+A slow or unreachable server must not delay the training, so values are sent in batches and errors
+are ignored. MLflow's asynchronous queue would delay every exit while the server is down. The
+registered training has the complete history and replaces the live run.
 """
 
 from __future__ import annotations
@@ -16,75 +17,76 @@ from collections.abc import Iterator
 from mlflow.entities import Metric
 
 from ulr.registry.client import Registry
-from ulr.registry.runs import LIVE, history_name
+from ulr.registry.runs import history_name
+from ulr.registry.tags import LIVE
 from ulr.training.loop import IterationCallback
 
 INTERVAL_S = 5.0
-PATIENCE_S = 5.0  # at the end, for the last batch
+CLOSE_TIMEOUT_S = 5.0  # for the last batch
 
 
-class Live:
-    """The course of one training; fingerprint: what the finished one will be sent under."""
+class LiveRun:
+    """The live run of one training. fingerprint: of the training when it is registered."""
 
     def __init__(self, registry: Registry, name: str, fingerprint: str, metric: str) -> None:
         self._registry, self._name, self._fingerprint = registry, name, fingerprint
         self._metric = history_name(metric)
-        self._news: queue.SimpleQueue[tuple[int, float]] = queue.SimpleQueue()
-        self._over, self._late = threading.Event(), False
-        self._thread = threading.Thread(target=self._send_all, daemon=True)
+        self._values: queue.SimpleQueue[tuple[int, float]] = queue.SimpleQueue()
+        self._closed, self._timed_out = threading.Event(), False
+        self._thread = threading.Thread(target=self._send_until_closed, daemon=True)
         self._thread.start()
 
-    def tell(self, number: int, value: float | None) -> None:
-        """A round is done."""
+    def report(self, iteration: int, value: float | None) -> None:
+        """Enqueue the value of an iteration."""
         if value is not None and math.isfinite(value):
-            self._news.put((number, value))
+            self._values.put((iteration, value))
 
     def close(self) -> None:
-        """No more news; what cannot be sent soon is dropped."""
-        self._over.set()
-        self._thread.join(PATIENCE_S)
-        self._late = self._thread.is_alive()
+        """Stop sending; values that are not sent within the timeout are dropped."""
+        self._closed.set()
+        self._thread.join(CLOSE_TIMEOUT_S)
+        self._timed_out = self._thread.is_alive()
 
-    def _send_all(self) -> None:
+    def _send_until_closed(self) -> None:
         run = None
-        with contextlib.suppress(Exception):  # whatever it is, the training goes on
-            while not self._over.wait(INTERVAL_S):
+        with contextlib.suppress(Exception):  # no error of the server may stop the training
+            while not self._closed.wait(INTERVAL_S):
                 run = self._send(run)
             run = self._send(run) if run else None
             if run:
                 self._registry.client.set_terminated(run)
-            if run and self._late:  # the finished training may have been sent meanwhile
+            if run and self._timed_out:  # the training may have been registered in the meantime
                 self._registry.client.delete_run(run)
 
     def _send(self, run: str | None) -> str | None:
-        """What has come in, to a run that is made when there is something."""
+        """Send the enqueued values; the first ones create the run. Return the id of the run."""
         now = int(time.time() * 1000)
-        news = [Metric(self._metric, value, now, step) for step, value in self._taken()]
-        if not news:
+        values = [Metric(self._metric, value, now, step) for step, value in self._take()]
+        if not values:
             return run
         client = self._registry.client
         if run is None:
-            where, tags = self._registry.experiment_id(), {LIVE: self._fingerprint}
-            run = client.create_run(where, run_name=self._name, tags=tags).info.run_id
-        client.log_batch(run, news)
+            experiment, tags = self._registry.experiment_id(), {LIVE: self._fingerprint}
+            run = client.create_run(experiment, run_name=self._name, tags=tags).info.run_id
+        client.log_batch(run, values)
         return run
 
-    def _taken(self) -> Iterator[tuple[int, float]]:
+    def _take(self) -> Iterator[tuple[int, float]]:
         with contextlib.suppress(queue.Empty):
             while True:
-                yield self._news.get_nowait()
+                yield self._values.get_nowait()
 
 
 @contextlib.contextmanager
-def shown_live(
+def live_run(
     registry: Registry | None, name: str, fingerprint: str, metric: str
 ) -> Iterator[IterationCallback]:
-    """What is to be told of every round in the block; without a registry it goes nowhere."""
+    """Yield a callback that sends every iteration of the block; without a registry, a no-op."""
     if registry is None:
-        yield lambda number, value: None
+        yield lambda iteration, value: None
         return
-    live = Live(registry, name, fingerprint, metric)
+    run = LiveRun(registry, name, fingerprint, metric)
     try:
-        yield live.tell
+        yield run.report
     finally:
-        live.close()
+        run.close()

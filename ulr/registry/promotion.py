@@ -1,46 +1,47 @@
-"""Challenger to champion: register, compare, judge, write the verdict down, move the alias.
+"""Promote a challenger to champion if it passes the gate, and roll a champion back.
 
-The verdict is on the version before the alias moves, so a crash in between is finished by the
-next run, and every step repeated leaves what it left before.
+The verdict is written on the version before the alias moves. A run that was killed in between is
+completed by the next one, since every step can be repeated.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from ulr.config.settings import Promote
 from ulr.errors import UserError
 from ulr.evaluation.totals import Estimate, Totals, metric_values
-from ulr.models.booster import other_features
-from ulr.registry import CHALLENGER, CHAMPION, Registered, Registry
-from ulr.registry.gate import Verdict, decide
+from ulr.models.booster import feature_difference
+from ulr.registry import gate, tags
+from ulr.registry.client import CHALLENGER, CHAMPION, RegisteredVersion, Registry
+from ulr.registry.gate import Check, Verdict
 from ulr.registry.outbox import queue_if_unavailable, sync
-from ulr.registry.submission import Submission
+from ulr.registry.submission import SAMPLE_SIZE, Submission
 from ulr.warehouse.tables import Warehouse
 
-PREVIOUS, ROLLED_BACK = "ulr.previous_champion", "ulr.rolled_back"
-SAMPLE_SIZE = "weights_effective_sample_size"
-Judge = Callable[[str], Totals]  # the champion's text -> totals of both
+EvaluateBoth = Callable[[str], Totals]  # from the champion's text to the totals of both models
 
 
 @dataclass(frozen=True)
 class Decision:
     """outcome: promoted | kept (the champion stays) | champion (it is already) | dry run.
 
-    champion: who was champion before. judged: both models' totals, where there were two.
+    champion: version of the champion before. totals, lead: of both models, and challenger -
+    champion in promote.metric; None if they were not compared.
     """
 
     outcome: str
     version: int | None
     champion: int | None
     verdict: Verdict
-    judged: Totals | None = None
+    totals: Totals | None = None
+    lead: Estimate | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """For a night's summary."""
+        """Return the decision without its totals."""
         return {"outcome": self.outcome, "version": self.version, "champion": self.champion,
                 **asdict(self.verdict)}  # fmt: skip
 
@@ -48,131 +49,135 @@ class Decision:
 def promote(
     registry: Registry,
     warehouse: Warehouse,
-    training: Submission,
-    judge: Judge,
-    how: Promote,
+    submission: Submission,
+    evaluate: EvaluateBoth,
+    settings: Promote,
     *,
-    method: str,
-    measured: bool,
+    published_propensities: bool,
     dry_run: bool = False,
     force: str | None = None,
 ) -> Decision:
-    """Let the gate decide. measured: propensities are the warehouse's, with diagnostics."""
-    with contextlib.nullcontext() if dry_run else queue_if_unavailable(warehouse, training):
-        if not dry_run:
-            sync(registry, warehouse)  # what waits from earlier nights goes first
-        champion = registry.holder(CHAMPION)
-        known = champion.version if champion else None
-        if champion and champion.tags.get("ulr.fingerprint") == training.fingerprint:
-            return Decision("champion", known, known, _promoted_before(champion))
-        text = registry.model_text(f"models:/{registry.name}/{known}") if champion else ""
-        apart = incomparable(text, training.model) if champion else ""
-        judged = judge(text) if champion and not apart else None
-        lead = _lead(judged, method, how.metric) if judged else None
-        verdict = decide(
-            metric=how.metric,
-            lead=lead,
-            sample_size=training.metrics.get(SAMPLE_SIZE),
-            min_sample_size=how.min_effective_sample_size,
-            findings=_findings(warehouse) if measured else [],
-            block=how.diagnostics,
-            apart=apart,
-        )
-        sent = registry.find(training.fingerprint)
-        verdict = _after_rollback(sent, _not_older(training, champion, verdict))
-        if force:
-            verdict = Verdict(True, [f"forced: {force}", *verdict.reasons], verdict.against)
-        if dry_run:
-            return Decision("dry run", None, known, verdict, judged)
-        version = sent or registry.send(training)
-        registry.give(CHALLENGER, version.version)
-        outcome = "promoted" if verdict.passed else "kept"
-        _write_down(registry, version, outcome, verdict, lead=lead, champion=known)
-        if verdict.passed:
-            registry.give(CHAMPION, version.version)
-        return Decision(outcome, version.version, known, verdict, judged)
+    """Register the model as challenger, and make it champion if it passes the gate.
+
+    published_propensities: the model uses those of the warehouse, so their diagnostics count.
+    force: a reason to promote it whatever the gate decides.
+    """
+    findings = _findings(warehouse) if published_propensities else []
+    assess = partial(
+        _assess, registry, submission, evaluate, settings, findings=findings, force=force
+    )
+    if dry_run:
+        return assess()
+    with queue_if_unavailable(warehouse, submission):
+        sync(registry, warehouse)  # first, so that versions are in the order of the trainings
+        decision = assess()
+        if decision.outcome == "champion":
+            return decision
+        return _carry_out(registry, submission, decision)
+
+
+def _assess(
+    registry: Registry,
+    submission: Submission,
+    evaluate: EvaluateBoth,
+    settings: Promote,
+    *,
+    findings: list[dict[str, Any]],
+    force: str | None,
+) -> Decision:
+    """Run every check; change nothing."""
+    champion = registry.version_with_alias(CHAMPION)
+    if champion and champion.tags.get(tags.FINGERPRINT) == submission.fingerprint:
+        return Decision("champion", champion.version, champion.version, _was_promoted(champion))
+    comparison, totals, lead = Check(True, "there is no champion yet"), None, None
+    if champion:
+        text = registry.model_text(f"models:/{registry.name}/{champion.version}")
+        if difference := incomparable(text, submission.model):
+            comparison = Check(False, difference)
+        else:
+            totals = evaluate(text)
+            lead = _lead(totals, submission.tags[tags.METHOD], settings.metric)
+            comparison = gate.check_lead(settings.metric, lead)
+    size = submission.metrics.get(SAMPLE_SIZE)
+    earlier = registry.find(submission.fingerprint)
+    checks = [
+        comparison,
+        gate.check_sample_size(size, settings.min_effective_sample_size),
+        *gate.check_diagnostics(findings, settings.diagnostics),
+        *(Check(False, message) for message in _objections(submission, champion, earlier)),
+    ]
+    number = champion.version if champion else None
+    return Decision("dry run", None, number, gate.decide(checks, force=force), totals, lead)
+
+
+def _carry_out(registry: Registry, submission: Submission, decision: Decision) -> Decision:
+    version = registry.register(submission)
+    registry.set_alias(CHALLENGER, version.version)
+    verdict, lead = decision.verdict, decision.lead
+    outcome = "promoted" if verdict.passed else "kept"
+    written = {tags.VERDICT: outcome, tags.REASONS: "; ".join(verdict.reasons)}
+    if verdict.passed and decision.champion is not None:
+        written[tags.PREVIOUS_CHAMPION] = str(decision.champion)
+    metrics = {"lead": lead.value, "lead_lower": lead.lower, "lead_upper": lead.upper,
+               "lead_p": lead.p_value} if lead else {}  # fmt: skip
+    registry.tag_version(version, written, metrics)
+    if verdict.passed:
+        registry.set_alias(CHAMPION, version.version)
+    return replace(decision, outcome=outcome, version=version.version)
 
 
 def roll_back(registry: Registry, reason: str) -> tuple[int, int]:
-    """Give the alias back to the champion before this one; returns (from, to)."""
-    champion = registry.holder(CHAMPION)
+    """Give the alias back to the previous champion; return (from, to)."""
+    champion = registry.version_with_alias(CHAMPION)
     if champion is None:
         raise UserError(f"{registry.name} has no champion; there is nothing to roll back")
-    before = champion.tags.get(PREVIOUS)
-    if not before:
+    previous = champion.tags.get(tags.PREVIOUS_CHAMPION)
+    if not previous:
         raise UserError(
             f"version {champion.version} of {registry.name} is the first champion; there is no "
             "earlier one to roll back to"
         )
-    registry.note(champion, {ROLLED_BACK: reason})
-    registry.give(CHAMPION, int(before))
-    return champion.version, int(before)
-
-
-def _promoted_before(champion: Registered) -> Verdict:
-    """The same night again: what was said when it was promoted still holds."""
-    before = champion.tags.get("ulr.reasons")
-    said = [f"when it was promoted: {before}"] if before else []
-    return Verdict(True, ["it is the champion already", *said], [])
+    registry.tag_version(champion, {tags.ROLLED_BACK: reason})
+    registry.set_alias(CHAMPION, int(previous))
+    return champion.version, int(previous)
 
 
 def incomparable(champion: str, challenger: str) -> str:
-    """Why two models cannot score the same rows: then only a person can choose between them."""
-    difference = other_features(champion, challenger)
+    """Say why two models (text) cannot score the same rows; "" if they can."""
+    difference = feature_difference(champion, challenger)
     return f"it cannot be compared with the champion: {difference}" if difference else ""
 
 
-def _lead(judged: Totals, method: str, metric: str) -> Estimate:
-    found = metric_values(judged, method, CHAMPION)
-    if metric not in found:
+def _was_promoted(champion: RegisteredVersion) -> Verdict:
+    before = champion.tags.get(tags.REASONS)
+    reasons = [f"when it was promoted: {before}"] if before else []
+    return Verdict(True, ["it is the champion already", *reasons], [])
+
+
+def _lead(totals: Totals, method: str, metric: str) -> Estimate:
+    leads = metric_values(totals, method, CHAMPION)
+    if metric not in leads:
         raise UserError(
-            f"promote.metric = {metric!r} was not measured; there is {', '.join(sorted(found))}"
+            f"promote.metric = {metric!r} was not computed; expected one of "
+            f"{', '.join(sorted(leads))}"
         )
-    return found[metric]
+    return leads[metric]
 
 
-def _not_older(training: Submission, champion: Registered | None, verdict: Verdict) -> Verdict:
-    """A past date that is run again must not replace what was learned since."""
-    ends = [t.get("ulr.window", "").rpartition("..")[2] for t in
-            (training.tags, champion.tags if champion else {})]  # fmt: skip
-    if not all(ends) or ends[0] >= ends[1] or "unknown" in ends:
-        return verdict
-    return with_objection(verdict, f"its window ends on {ends[0]}, the champion's on {ends[1]}")
-
-
-def _after_rollback(version: Registered | None, verdict: Verdict) -> Verdict:
-    why = version.tags.get(ROLLED_BACK) if version else None
-    if why is None:
-        return verdict
-    return with_objection(
-        verdict, f"it was rolled back: {why}; --force REASON promotes it all the same"
-    )
-
-
-def with_objection(verdict: Verdict, message: str) -> Verdict:
-    """Return the verdict with one more reason to refuse."""
-    return Verdict(False, [*verdict.reasons, message], [*verdict.against, message])
-
-
-def _write_down(
-    registry: Registry,
-    version: Registered,
-    outcome: str,
-    verdict: Verdict,
-    *,
-    lead: Estimate | None,
-    champion: int | None,
-) -> None:
-    tags = {"ulr.verdict": outcome, "ulr.reasons": "; ".join(verdict.reasons)}
-    if verdict.passed and champion is not None:
-        tags[PREVIOUS] = str(champion)
-    names = {"value": "lead", "lower": "lead_lower", "upper": "lead_upper", "p_value": "lead_p"}
-    metrics = {shown: getattr(lead, name) for name, shown in names.items()} if lead else {}
-    registry.note(version, tags, metrics)
-
-
-def _findings(warehouse: Warehouse) -> list[dict]:
-    """What the diagnostics of the published propensities said."""
+def _findings(warehouse: Warehouse) -> list[dict[str, Any]]:
     if warehouse.current("diagnostics") is None:
         return []
     return warehouse.read("diagnostics").to_pylist()
+
+
+def _objections(
+    submission: Submission, champion: RegisteredVersion | None, earlier: RegisteredVersion | None
+) -> Iterator[str]:
+    """Yield an objection to a past date that was run again, and to a model that was rolled back."""
+    last_day = submission.tags[tags.WINDOW].rpartition("..")[2]
+    champion_day = champion.tags.get(tags.WINDOW, "").rpartition("..")[2] if champion else ""
+    if last_day != "unknown" and champion_day != "unknown" and last_day < champion_day:
+        yield f"its window ends on {last_day}, before the champion's ({champion_day})"
+    if earlier and tags.ROLLED_BACK in earlier.tags:
+        yield (f"it was rolled back: {earlier.tags[tags.ROLLED_BACK]}; use --force REASON to "
+               "promote it")  # fmt: skip

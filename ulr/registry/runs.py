@@ -1,4 +1,4 @@
-"""A training as an MLflow run: its record, and its model."""
+"""A training as an MLflow run: its record and its model."""
 
 from __future__ import annotations
 
@@ -16,49 +16,50 @@ from mlflow.types.schema import Schema, TensorSpec
 
 from ulr.models.booster import lightgbm_version, load_booster
 from ulr.registry.submission import Submission
-from ulr.report.figures import curve_figure
+from ulr.report.charts.propensities import propensities_svg
 
-LIVE = "ulr.live"  # tag of a run that only shows a training while it lasts
 _PARAM_LENGTH = 500
 
 
 def history_name(metric: str) -> str:
-    """What the values of a metric by iteration are called."""
+    """Return the name of a validation metric by iteration."""
     return f"validation_{metric}"
 
 
-def write_record(client: MlflowClient, run_id: str, training: Submission, folder: Path) -> None:
-    """Settings, metrics, files and the propensity curve; folder: for the figure on its way."""
+def write_record(client: MlflowClient, run_id: str, submission: Submission) -> None:
+    """Log settings, metrics, files and the propensity curve."""
     now = int(time.time() * 1000)
-    params = [Param(k, v[:_PARAM_LENGTH]) for k, v in sorted(training.params.items())]
-    metrics = [Metric(n, v, now, 0) for n, v in training.metrics.items() if math.isfinite(v)]
-    for name, values in training.history.items():
+    params = [Param(k, v[:_PARAM_LENGTH]) for k, v in sorted(submission.params.items())]
+    metrics = [Metric(n, v, now, 0) for n, v in submission.metrics.items() if math.isfinite(v)]
+    for name, values in submission.history.items():
         metrics += [Metric(history_name(name), v, now, step)
                     for step, v in enumerate(values, start=1) if math.isfinite(v)]  # fmt: skip
     client.log_batch(run_id, metrics=metrics, params=params)
-    for name, content in training.files.items():
+    for name, content in submission.files.items():
         client.log_text(run_id, content, name)
-    curve = json.loads(training.files.get("propensities.json", "[]"))
+    curve = json.loads(submission.files.get("propensities.json", "[]"))
     if curve:
-        curve_figure(curve, f"{folder}/propensities.png")
-        client.log_artifact(run_id, f"{folder}/propensities.png")
+        client.log_text(run_id, propensities_svg(curve), "propensities.svg")
 
 
-def write_model(training: Submission, folder: Path) -> str:
-    """The Booster in MLflow's LightGBM flavour; whoever loads it needs lightgbm and no more."""
-    booster = load_booster(training.model)
-    example = np.array(training.example, np.float32)
+def write_model(submission: Submission, folder: Path) -> str:
+    """Log the Booster in MLflow's LightGBM flavour, with the files beside it; return its URI.
+
+    Loading it needs lightgbm and not this package.
+    """
+    booster = load_booster(submission.model)
+    example = np.array(submission.example, np.float32)
     inputs = Schema([TensorSpec(np.dtype("float32"), (-1, booster.num_feature()))])
     outputs = Schema([TensorSpec(np.dtype("float64"), (-1,))])
-    beside = [folder / name for name in training.files]
-    for path in beside:
-        path.write_text(training.files[path.name])
+    paths = [folder / name for name in submission.files]
+    for path in paths:
+        path.write_text(submission.files[path.name])
     info = mlflow.lightgbm.log_model(
         booster,
         name="model",
         signature=ModelSignature(inputs, outputs),
         input_example=example if example.size else None,
         pip_requirements=[f"lightgbm=={lightgbm_version()}"],
-        extra_files=[path.as_uri() for path in beside],
+        extra_files=[path.as_uri() for path in paths],
     )
     return info.model_uri

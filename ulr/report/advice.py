@@ -1,4 +1,4 @@
-"""Every diagnostic as a question, and what to do when its answer is bad."""
+"""Every diagnostic as a question, with what to do if it raises an alarm."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Advice(NamedTuple):
-    """question: what the check asks; good: what a good answer means; remedy: what to do else."""
+    """The question a check answers, what a good result means, and what to do about a bad one."""
 
     question: str
     good: str
@@ -16,50 +16,50 @@ class Advice(NamedTuple):
 CHECKS = {
     "components": Advice(
         "Are all positions linked by comparisons?",
-        "Every position that has a value can be compared with position 1.",
-        "Add a swap bucket between the groups of positions named here (`ulr plan-swaps` sizes it). "
-        "Until then, lists end before the first position that is not linked.",
+        "Every position with an estimate can be compared with position 1.",
+        "Add a swap bucket between the groups of positions named above; `ulr plan-swaps` computes "
+        "its size. Until then, lists are truncated before the first position that is not linked.",
     ),
     "sample_ratio": Advice(
-        "Did both arms of every swap bucket get as many pages?",
-        "Requests were halved as they should be.",
-        "One arm loses pages on the way to the log. Compare pages served with pages logged for "
-        "this bucket, and keep its pages out of the log until both arms are even.",
+        "Do both arms of every swap bucket have the same number of pages?",
+        "Requests were split evenly between the arms.",
+        "Pages of one arm are lost before they are logged. Compare the pages served with the pages "
+        "logged for this bucket, and exclude its pages from the log until both arms are even.",
     ),
     "untouched": Advice(
-        "Are positions that a swap leaves alone clicked alike in both arms?",
-        "Swapping two documents did not change how the others are clicked.",
-        "The arms differ in more than the swap: look for caching or another ranker in one of them. "
-        "If there is none, a click depends on what was clicked above, and theta is an average.",
+        "Do positions that a swap does not touch have equal click rates in both arms?",
+        "Swapping two documents did not change the click rates of the other positions.",
+        "The arms differ in more than the swap. Check whether one of them uses a cache or another "
+        "ranker. If not, clicks depend on clicks above them, and theta is only an average.",
     ),
     "agreement": Advice(
-        "Do buckets that reach a position by different ways agree on it?",
-        "The buckets tell one story.",
-        "Mixed traffic or a change within the window: give every device or layout its own "
-        "`segment`, or shorten `propensities.window_days`.",
+        "Do different buckets give the same theta for a position?",
+        "The buckets agree.",
+        "The log mixes traffic with different curves, or the page changed within the window. Log "
+        "devices or layouts as `segment`, or reduce `propensities.window_days`.",
     ),
     "intercept": Advice(
-        "Are documents clicked for their place alone (trust bias)?",
-        "Clicks fall to nothing where relevance does.",
-        "Use `propensities.estimator=affine`, `pairs.method=affine` and "
-        "`evaluate.correction=affine`, which take these clicks out.",
+        "Are irrelevant documents clicked because of their position (trust bias)?",
+        "The click rate falls to 0 as relevance does.",
+        "Set `propensities.estimator=affine`, `pairs.method=affine` and "
+        "`evaluate.correction=affine`; they correct for these clicks.",
     ),
     "curvature": Advice(
-        "Is the click rate a straight line in relevance?",
-        "The straight-line model of clicks holds.",
-        "Neither theta nor the affine model describes this position fully. Look for segments with "
-        "curves of their own; compare methods by golden labels before trusting the clicks.",
+        "Is the click rate a linear function of relevance?",
+        "The linear click model fits.",
+        "Neither theta nor the affine model fits this position. Check whether segments have "
+        "different curves, and compare methods on golden labels before relying on clicks.",
     ),
     "drift": Advice(
         "Has examination changed since the earlier window?",
-        "The curve is the one of the earlier window.",
-        "Find out what changed on the page, and let the window begin after it "
+        "The curve is the same as in the earlier window.",
+        "Find out what changed on the page, and start the window after the change "
         "(`propensities.window_days`).",
     ),
     "joint": Advice(
         "Are pairs of positions examined independently?",
-        "A description, not an alarm: what the measured pairs look like.",
+        "For information only; this check raises no alarm.",
         "",
     ),
 }  # fmt: skip
-UNKNOWN = Advice("A check without a description", "It found nothing to report.", "See its words.")
+OTHER = Advice("", "No problem was found.", "Follow the message above.")

@@ -1,11 +1,12 @@
-"""What a page is made from: plain values, kept as JSON because the tables are replaced every night.
+"""The facts of a run: everything its page shows, as plain values that are stored as JSON.
 
-The same facts give the same page, byte for byte, for as long as they are kept.
+The tables they come from are replaced by the next run. The same facts give the same page, byte for
+byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -16,26 +17,27 @@ NIGHT, RERUN, COMPARE = "night", "rerun", "compare"
 
 @dataclass(frozen=True)
 class Facts:
-    """One run. A part that is not there is empty, and `missing` may say why, by the part's name.
+    """One run. A part without data is empty; `missing` may have the reason, by name of the part.
 
     kind           night | rerun | compare
-    window         the dates that it is about;  judged  those of them that it was judged by
-    methods        what was trained, the one to look at first before the others
-    metric         the one that decides
-    stages         of a night: stage, status, seconds, words
+    window         dates of the log;  evaluated_on  the dates D1..D2 of the held-out queries
+    methods        trained methods, the most important one first
+    metric         the metric that decides
+    stages         of a night: stage, status, seconds, message
     verdict        of a night: outcome, version, champion, passed, reasons, against
-    metrics        rows of the metrics table, all traffic only
-    curve, joint, diagnostics   rows of the propensity tables;  truth  rows of the simulator's
+    metrics        rows of the table `metrics`, over all traffic
+    curve, joint, diagnostics   rows of the propensity tables;  truth  of the simulator's
     weights        by method: position, name, value
-    trainings      by method: trees, validation by round, t_plus, t_minus, failures
-    variants       by model: the settings in which it is not like the first, beside its method
-    days           by date: what was counted;  quarantine  some rows of every reason
+    trainings      by method: trees, validation by iteration, t_plus, t_minus, failures
+    days           by date: counts;  quarantine  example rows of every reason
+    changed        names of the settings that differ from the defaults
+    variants       by model: settings, other than the method, that differ from the first model's
     """
 
     kind: str
     name: str
     window: list[str] = field(default_factory=list)
-    judged: str = ""
+    evaluated_on: str = ""
     methods: list[str] = field(default_factory=list)
     metric: str = ""
     stages: list[Row] = field(default_factory=list)
@@ -55,47 +57,44 @@ class Facts:
     versions: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def report_name(self) -> str:
+        """The name of the run on the command line, and of its files in the warehouse."""
+        return self.name if self.kind == NIGHT else f"{self.kind}-{self.name}"
+
     def to_json(self) -> dict[str, Any]:
-        """To keep."""
+        """Return the facts as JSON values."""
         return asdict(self)
 
 
 def read_facts(content: Mapping[str, Any]) -> Facts:
-    """What `to_json` gave; what a later version has added is left out."""
-    known = {f.name for f in fields(Facts)}
-    return Facts(**{name: value for name, value in content.items() if name in known})
-
-
-def report_name(facts: Facts) -> str:
-    """What the run is called on the command line, and its files in the warehouse."""
-    return facts.name if facts.kind == NIGHT else f"{facts.kind}-{facts.name}"
+    """Return the facts that `to_json` wrote; parts that a later version added are ignored."""
+    names = {f.name for f in fields(Facts)}
+    return Facts(**{name: value for name, value in content.items() if name in names})
 
 
 class Missing(Exception):
-    """A section has nothing to show; the words say why, and what would give it something."""
+    """A section has no data; the message says why."""
 
 
-def part(facts: Facts, name: str, what: str) -> Any:
-    """A part of the facts, or Missing with the reason that is known."""
-    found = getattr(facts, name)
-    if not found:
-        raise Missing(facts.missing.get(name) or f"This run has no {what}.")
-    return found
+def require(facts: Facts, part: str, description: str) -> Any:
+    """Return a part of the facts; raise Missing with the reason if it is empty."""
+    value = getattr(facts, part)
+    if not value:
+        raise Missing(facts.missing.get(part) or f"This run has no {description}.")
+    return value
 
 
-def by_method(facts: Facts, found: Mapping[str, T]) -> dict[str, T]:
-    """In the order of the methods, the one to look at first before the others.
-
-    A part that is kept by method comes back in the order of its keys.
-    """
-    return {name: found[name] for name in (*facts.methods, *found) if name in found}
+def by_method(facts: Facts, values: Mapping[str, T]) -> dict[str, T]:
+    """Return the values in the order of the methods; JSON files have sorted keys."""
+    return {name: values[name] for name in (*facts.methods, *values) if name in values}
 
 
-def segments_of(rows: list[Row]) -> list[str | None]:
-    """All traffic first, then the segments in their order."""
+def segments_of(rows: Iterable[Row]) -> list[str | None]:
+    """Return the segments of the rows: all traffic (None), then the others in their order."""
     return list(dict.fromkeys([None, *(row["segment"] for row in rows)]))
 
 
 def segment_name(segment: str | None) -> str:
-    """As it is called on the page."""
+    """Return the name of a segment on the page."""
     return "all traffic" if segment is None else segment

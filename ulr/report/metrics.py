@@ -1,12 +1,12 @@
-"""The metrics by their names, and how rows of the metrics table are looked up."""
+"""Names of metrics and rankings, and lookups in the rows of the metrics table."""
 
 from __future__ import annotations
 
-from ulr.evaluation.counterfactual import is_lower_better as lower_is_better
+from ulr.evaluation.metrics import is_lower_better
 from ulr.report.facts import Facts, Row
 from ulr.report.format import known
 
-# In the order of the tables; "_at_K", which settings choose, is left out of the names.
+# In the order of the tables; the cutoff "_at_K" is not part of these names.
 NAMES = {
     "snips_dcg": "SNIPS DCG",
     "snips_arp": "SNIPS average rank",
@@ -21,29 +21,33 @@ NAMES = {
     "err": "ERR",
 }
 LOGGING, CHAMPION, LABELS, NAIVE = "logging", "champion", "labels", "naive"
-SUBJECTS = {LOGGING: "as shown", CHAMPION: "champion"}
 
 
 def metric_name(name: str) -> str:
-    """A metric as people call it."""
-    family, at, cut = name.partition("_at_")
-    return f"{NAMES[family]}{at and '@'}{cut}" if family in NAMES else name
+    """Return the name of a metric on the page, such as NDCG@10."""
+    family, at, cutoff = name.partition("_at_")
+    return f"{NAMES[family]}{at and '@'}{cutoff}" if family in NAMES else name
 
 
-def direction(name: str) -> str:
-    """Which way is better."""
-    return "lower is better" if lower_is_better(name) else "higher is better"
+def sign(name: str) -> int:
+    """Return 1 for a metric of which higher values are better, -1 for the others."""
+    return -1 if is_lower_better(name) else 1
+
+
+def better(name: str) -> str:
+    """Return `lower` or `higher`, whichever is better."""
+    return "lower" if is_lower_better(name) else "higher"
 
 
 def subject_name(subject: str) -> str:
-    """A ranking as people call it."""
-    return SUBJECTS.get(subject, subject)
+    """Return the name of a ranking on the page."""
+    return "production" if subject == LOGGING else subject
 
 
 def values(facts: Facts, subject: str, against: str | None = None) -> dict[str, Row]:
-    """Rows over all positions by metric, of a ranking or of its lead over another.
+    """Return rows over all positions by metric: of a ranking, or of its lead over another.
 
-    A number that the data did not give, such as a mean over no clicks, is left out.
+    Metrics without a value, such as a mean over no clicks, are left out.
     """
     return {
         row["name"]: row
@@ -53,63 +57,61 @@ def values(facts: Facts, subject: str, against: str | None = None) -> dict[str, 
     }  # fmt: skip
 
 
-def judges(facts: Facts) -> str:
-    """By which queries models were judged, as the settings say."""
+def evaluation_queries(facts: Facts) -> str:
+    """Return which queries the rankings were evaluated on, according to the settings."""
     return {
-        "time": "queries of days that no model was trained on",
-        "none": "queries, also of those that the models were trained on",
-    }.get(facts.settings.get("evaluate.holdout", ""), "queries that no model was trained on")
+        "time": "queries of held-out days",
+        "none": "queries, including those used for training",
+    }.get(facts.settings.get("evaluate.holdout", ""), "held-out queries")
 
 
-def learned_from(facts: Facts) -> list[str]:
-    """The dates of the window that models were trained on: not the one that was kept to judge."""
+def training_dates(facts: Facts) -> list[str]:
+    """Return the dates of the window without the one held out for evaluation."""
     by_time = facts.settings.get("evaluate.holdout") == "time"
     return facts.window[:-1] if by_time and len(facts.window) > 1 else facts.window
 
 
-def lead(facts: Facts, ours: str, rival: str, metric: str) -> Row | None:
-    """Ours minus theirs, whichever way round it was stored."""
-    found = values(facts, ours, rival).get(metric)
-    if found is not None:
-        return found
-    back = values(facts, rival, ours).get(metric)
-    if back is None:
-        return None
-    ends = {"lower": back["upper"], "upper": back["lower"], "value": back["value"]}
-    return back | {name: None if v is None else -v for name, v in ends.items()}
+def lead(facts: Facts, subject: str, rival: str, metric: str) -> Row | None:
+    """Return the row of subject minus rival, also if the metrics table has rival minus subject."""
+    row = values(facts, subject, rival).get(metric)
+    reverse = values(facts, rival, subject).get(metric)
+    if row is not None or reverse is None:
+        return row
+    ends = {"lower": reverse["upper"], "upper": reverse["lower"], "value": reverse["value"]}
+    return reverse | {name: None if v is None else -v for name, v in ends.items()}
 
 
 def subjects(facts: Facts) -> list[str]:
-    """The rankings that were judged: methods first, then the champion, then what was shown."""
-    there = {row["subject"] for row in facts.metrics}
+    """Return the evaluated rankings: methods first, then the champion, then production."""
+    evaluated = {row["subject"] for row in facts.metrics}
     ordered = [*facts.methods, CHAMPION, LOGGING]
-    return [name for name in ordered if name in there] + sorted(there - set(ordered))
+    return [name for name in ordered if name in evaluated] + sorted(evaluated - set(ordered))
 
 
 def best_method(facts: Facts) -> str | None:
-    """The method that leads; golden labels are the upper end and take no part."""
-    sign = 1 if lower_is_better(facts.metric) else -1
-    found = [(sign * values(facts, name)[facts.metric]["value"], name)
-             for name in subjects(facts)
-             if name not in (LABELS, LOGGING) and facts.metric in values(facts, name)]  # fmt: skip
-    return min(found)[1] if found else None
+    """Return the best method by the metric that decides; labels are only the upper bound."""
+    ranked = [(-sign(facts.metric) * row["value"], name) for name in subjects(facts)
+              if name not in (LABELS, LOGGING)
+              and (row := values(facts, name).get(facts.metric))]  # fmt: skip
+    return min(ranked)[1] if ranked else None
 
 
 def gap_closed(facts: Facts, method: str, metric: str) -> float | None:
-    """The method's share of the way from naive to golden labels; None where labels do not lead."""
+    """Return how much of the gap from naive to labels the method closes; None without a gap."""
     rows = [values(facts, name).get(metric) for name in (NAIVE, LABELS, method)]
-    if not all(rows):
+    scores = [sign(metric) * row["value"] for row in rows if row is not None]
+    if len(scores) < 3 or scores[1] <= scores[0]:
         return None
-    low, high, own = (row["value"] * (-1 if lower_is_better(metric) else 1) for row in rows)
-    return (own - low) / (high - low) if high > low else None
+    low, high, own = scores
+    return (own - low) / (high - low)
 
 
-def metrics_there(facts: Facts, subject: str) -> list[str]:
-    """The metric that decides, then the known ones in their order, then any other."""
+def metrics_of(facts: Facts, subject: str) -> list[str]:
+    """Return the metrics of a ranking: the one that decides, then those of NAMES, then others."""
     order = {name: n for n, name in enumerate(NAMES)}
 
     def place(name: str) -> tuple[bool, int, int, str]:
-        family, _, cut = name.partition("_at_")
-        return name != facts.metric, order.get(family, len(order)), int(cut or 0), name
+        family, _, cutoff = name.partition("_at_")
+        return name != facts.metric, order.get(family, len(order)), int(cutoff or 0), name
 
     return sorted(values(facts, subject), key=place)

@@ -1,5 +1,5 @@
 "use strict";
-// Tables sort by a click on a heading, or by a key on it: numbers by their value, unknown ones last.
+// A click or a key on a heading sorts its table: numbers by value, unknown numbers last.
 for (const table of document.querySelectorAll("table")) {
   const body = table.tBodies[0];
   const headings = [...table.tHead.rows[0].cells];
@@ -26,7 +26,7 @@ for (const table of document.querySelectorAll("table")) {
     heading.addEventListener("click", () => sort(heading, n));
     heading.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" && event.key !== " ") return;
-      event.preventDefault(); // or the space bar scrolls the page
+      event.preventDefault(); // the space bar would scroll the page
       sort(heading, n);
     });
   });

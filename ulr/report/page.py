@@ -1,114 +1,132 @@
-"""The page: one file that needs nothing else, the same bytes for the same facts."""
+"""The page of a run: one HTML file that loads nothing, the same bytes for the same facts."""
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from typing import Any, NamedTuple
 
-from ulr.report.facts import COMPARE, NIGHT, RERUN, Facts, Missing, report_name
-from ulr.report.format import days
-from ulr.report.html import Html, node, paragraph, prose
-from ulr.report.metrics import learned_from
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ulr.report.facts import COMPARE, NIGHT, RERUN, Facts, Missing
+from ulr.report.format import count, plural, visible
+from ulr.report.metrics import training_dates
 from ulr.report.sections import (
     browsing,
     contest,
     data,
     diagnostics,
     examination,
-    field,
     learning,
+    methods,
     positions,
     setup,
     verdict,
     weights,
 )
 
-Section = tuple[str, str, Callable[[Facts], Html]]
-SECTIONS: list[Section] = [
-    ("contest", "Champion against challenger", contest.render),
-    ("examination", "Examination by position", examination.render),
-    ("browsing", "Examination by pair of positions", browsing.render),
-    ("diagnostics", "Can this be believed?", diagnostics.render),
-    ("weights", "Weight health", weights.render),
-    ("learning", "Learning curves", learning.render),
-    ("positions", "Average position after re-ranking", positions.render),
-    ("data", "The data", data.render),
-    ("setup", "Settings and versions", setup.render),
+
+class Section(NamedTuple):
+    """A section. key: its id on the page and the name of its template."""
+
+    key: str
+    title: str
+    context: Callable[[Facts], dict[str, Any]]
+
+
+_SECTIONS = [
+    Section("examination", "Examination by position", examination.context),
+    Section("browsing", "Examination by pair of positions", browsing.context),
+    Section("diagnostics", "Diagnostics", diagnostics.context),
+    Section("weights", "Weight health", weights.context),
+    Section("learning", "Learning curves", learning.context),
+    Section("positions", "Average position after re-ranking", positions.context),
+    Section("data", "Data", data.context),
+    Section("setup", "Settings and versions", setup.context),
 ]
-_COMPARED = ("contest", "The methods compared", field.render)
+_CONTEST = Section("contest", "Champion and challenger", contest.context)
+_METHODS = Section("methods", "Methods compared", methods.context)
 _TITLES = {NIGHT: "Night of {}", RERUN: "Re-run {}", COMPARE: "Comparison over {}"}
 
 
+def sections_of(kind: str) -> list[Section]:
+    """Return the sections of a night, a re-run or a comparison, in the order of the page."""
+    return [_CONTEST if kind == NIGHT else _METHODS, *_SECTIONS]
+
+
 def page(facts: Facts) -> str:
-    """The whole document."""
-    title = _TITLES[facts.kind].format(facts.name)
-    sections = SECTIONS if facts.kind == NIGHT else [_COMPARED, *SECTIONS[1:]]
-    content = [_section(facts, n, *one) for n, one in enumerate(sections, 1)]
-    links = [node("li", node("a", name, href=f"#{key}")) for key, name, _ in sections]
-    body = node(
-        "body",
-        node("header", paragraph(_eyebrow(facts, title), class_="eyebrow"),
-             node("h1", verdict.sentence(facts)), _guarded(verdict.render, facts)),
-        node("nav", node("ol", *links), aria_label="Contents"),
-        node("main", *content),
-        node("footer", prose(f"Made by ulr {facts.versions.get('ulr', '')} from stored tables; "
-                             f"`ulr report {report_name(facts)}` makes it again.")),
-        node("script", Html(_asset("page.js"))),
+    """Return the whole document."""
+    templates = _environment()
+    sections = sections_of(facts.kind)
+    style, script = _asset("page.css") + _asset("chart.css"), _asset("page.js")
+    return templates.get_template("page.html").render(
+        title=_TITLES[facts.kind].format(facts.name),
+        dates=_dates(facts),
+        heading=verdict.sentence(facts),
+        verdict=_render(templates, "verdict", verdict.context, facts),
+        sections=sections,
+        bodies={s.key: _render(templates, s.key, s.context, facts) for s in sections},
+        # Nothing is loaded, and no other script runs, whatever the log contains.
+        policy=f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; "
+               f"script-src '{_hash(script)}'",
+        style=style,
+        script=script,
+        version=facts.versions.get("ulr", ""),
+        name=facts.report_name,
     )  # fmt: skip
-    return f"<!doctype html>\n{node('html', _head(title), body, lang='en')}\n"
 
 
-def _eyebrow(facts: Facts, title: str) -> str:
-    learned = learned_from(facts)
-    if not learned:
-        return title
-    what = "learned from" if facts.trainings else "a window of"
-    told = f"{title} · {what} {days(len(learned))}"
-    if facts.kind == COMPARE and learned == facts.window:  # the title has its dates
-        return told
-    return f"{told}, {learned[0]}" + (f" to {learned[-1]}" if len(learned) > 1 else "")
-
-
-def _section(facts: Facts, number: int, key: str, name: str, body: Callable[[Facts], Html]) -> Html:
-    return node("section", node("span", str(number), class_="number"), node("h2", name),
-                _guarded(body, facts), id=key)  # fmt: skip
-
-
-def _guarded(body: Callable[[Facts], Html], facts: Facts) -> Html:
-    """A section that has nothing, or whose tables are not what it expects, says so; the rest of
-    the page is worth having without it."""
-    try:
-        return body(facts)
-    except Missing as why:
-        return paragraph(str(why), class_="missing")
-    except Exception as error:
-        told = (
-            f"This section could not be drawn from what is stored: {type(error).__name__}: {error}"
-        )
-        return paragraph(told, class_="missing")
-
-
-def _head(title: str) -> Html:
-    style, script = _asset("page.css"), _asset("page.js")
-    # Nothing is loaded, and no script but ours runs, whatever a log holds.
-    policy = (f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; "
-              f"script-src '{_hash(script)}'")  # fmt: skip
-    return node(
-        "head",
-        node("meta", charset="utf-8"),
-        node("meta", http_equiv="Content-Security-Policy", content=policy),
-        node("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        node("meta", name="color-scheme", content="light dark"),
-        node("title", f"{title} · ulr"),
-        node("link", rel="icon", href="data:,"),  # or browsers ask the server for one
-        node("style", Html(style)),
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("ulr.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_finalize,
     )
+    environment.filters["count"] = count
+    return environment
 
 
-def _asset(name: str) -> str:
-    return files("ulr.report").joinpath(name).read_text(encoding="utf-8")
+def _finalize(value: object) -> object:
+    """Spell out invisible characters of text; Jinja2 escapes the rest."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return visible(value)
+    return "" if value is None else value
+
+
+def _render(
+    templates: Environment, key: str, context: Callable[[Facts], dict[str, Any]], facts: Facts
+) -> Markup:
+    """Render a section. One without data, or with unexpected data, is replaced by the reason."""
+    try:
+        return Markup(templates.get_template(f"{key}.html").render(context(facts)))
+    except Missing as missing:
+        reason = str(missing)
+    except Exception as error:
+        reason = f"This section cannot be drawn from the facts: {type(error).__name__}: {error}"
+    return Markup(templates.get_template("missing.html").render(reason=reason))
+
+
+def _dates(facts: Facts) -> str:
+    dates = training_dates(facts)
+    if not dates:
+        return ""
+    text = f"{'trained on' if facts.trainings else 'a window of'} {plural(len(dates), 'day')}"
+    if facts.kind == COMPARE and dates == facts.window:  # the title has the dates
+        return text
+    return f"{text}, {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "")
+
+
+def _asset(name: str) -> Markup:
+    return Markup(files("ulr.report").joinpath(name).read_text(encoding="utf-8"))
 
 
 def _hash(content: str) -> str:

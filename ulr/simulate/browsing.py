@@ -1,10 +1,8 @@
-"""How users browse: who examines what, and the true theta and psi of each model.
+"""Browsing models: which positions users examine, and the true theta and psi of each model.
 
-A model sees `attractive` (pages x positions, bool): whether each document would be clicked if it
-were examined. A click is examined and attractive. `attraction` in `truth` is the same as
-probabilities, one row per query, with `weight` the queries' share of the traffic.
-
-Every model answers `examine(rng, attractive)` and `truth(attraction, weight)`.
+`attractive` (bool, pages x positions): whether each document would be clicked if it were examined.
+A click is examined and attractive. `attraction` (float64, queries x positions) is its probability,
+and `weight` (float64, one per query) the query's share of the traffic.
 """
 
 from __future__ import annotations
@@ -19,22 +17,22 @@ EYE_TRACKING = (0.68, 0.61, 0.48, 0.34, 0.28, 0.20, 0.11, 0.10, 0.08, 0.06)
 
 
 class Browsing(Protocol):
-    """What the simulator asks of a browsing model."""
+    """A model of how users examine a page."""
 
     def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
         """Draw which positions each user examines; bool, the shape of `attractive`."""
 
     def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """psi as a symmetric positions x positions matrix; its diagonal is theta."""
+        """Return psi, a symmetric positions x positions matrix with theta on its diagonal."""
 
 
 def power_curve(positions: int, eta: float) -> np.ndarray:
-    """theta(k) = (1 / k) ** eta."""
+    """Return theta(k) = (1 / k) ** eta."""
     return np.arange(1, positions + 1, dtype=float) ** -eta
 
 
 def eye_tracking_curve(positions: int, eta: float) -> np.ndarray:
-    """The eye-tracking curve, continued past rank ten by its last ratio, to the power eta."""
+    """Return the eye-tracking curve to the power eta, continued past rank ten by its last ratio."""
     curve = np.array(EYE_TRACKING)
     steps = np.arange(1, max(positions - curve.size, 0) + 1)
     tail = curve[-1] * (curve[-1] / curve[-2]) ** steps
@@ -46,16 +44,16 @@ CURVES = {"power": power_curve, "eye_tracking": eye_tracking_curve}
 
 @dataclass(frozen=True)
 class Independent:
-    """Every position is examined on its own: psi = theta_k theta_l."""
+    """Positions are examined independently: psi = theta_k theta_l."""
 
     theta: np.ndarray
 
     def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
-        """One coin a position."""
+        """Draw one number per position."""
         return rng.random(attractive.shape) < self.theta
 
     def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """The product off the diagonal, theta on it."""
+        """Return the outer product, with theta on the diagonal."""
         psi = np.outer(self.theta, self.theta)
         np.fill_diagonal(psi, self.theta)
         return psi
@@ -63,30 +61,30 @@ class Independent:
 
 @dataclass(frozen=True)
 class Continuous:
-    """Top to bottom without skipping, to one depth per page: psi = min(theta_k, theta_l)."""
+    """Users read from the top to one depth per page: psi = min(theta_k, theta_l)."""
 
     theta: np.ndarray
 
     def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
-        """One coin a page, compared with a curve that falls."""
+        """Draw one number per page."""
         return rng.random((attractive.shape[0], 1)) < self.theta
 
     def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """The smaller of the two."""
+        """Return the smaller theta of each pair."""
         return np.minimum.outer(self.theta, self.theta)
 
 
 @dataclass(frozen=True)
 class RowSkipping:
     """A grid of `width` columns: a row is skipped with probability gamma; after rank v the user
-    goes on with probability continue_probability[v - 1] (Kurennoy eq. 22-24)."""
+    continues with probability continue_probability[v - 1] (Kurennoy eq. 22-24)."""
 
     gamma: float
     continue_probability: np.ndarray
     width: int
 
     def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
-        """Walk the ranks, all pages at once."""
+        """Draw rank by rank, for all pages together."""
         pages, positions = attractive.shape
         examined = np.zeros((pages, positions), bool)
         browsing = np.ones(pages, bool)
@@ -98,7 +96,7 @@ class RowSkipping:
         return examined
 
     def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """psi(k, l) = theta(k) P(l examined | k examined), by the same walk."""
+        """Return psi(k, l) = theta(k) P(l examined | k examined)."""
         positions = self.continue_probability.size
         psi = np.zeros((positions, positions))
         for k in range(positions):
@@ -112,13 +110,13 @@ class RowSkipping:
         return self.gamma + (1 - self.gamma) * float(np.prod(ranks))
 
     def _reach(self, k: int) -> float:
-        """P(examine index k) from the top: pass the rows above, enter this one, walk to k."""
+        """Return P(examine index k): pass the rows above, enter its row, reach k."""
         above = np.prod([self._pass_row(m) for m in range(k // self.width)])
         start = k // self.width * self.width
         return float(above * (1 - self.gamma) * np.prod(self.continue_probability[start:k]))
 
     def _reach_from(self, k: int, v: int) -> float:
-        """P(examine index v | index k examined), k < v."""
+        """Return P(examine index v | index k examined), k < v."""
         row_k, row_v = k // self.width, v // self.width
         if row_k == row_v:
             return float(np.prod(self.continue_probability[k:v]))
@@ -132,14 +130,14 @@ class RowSkipping:
 
 @dataclass(frozen=True)
 class Cascade:
-    """Dynamic Bayesian network: top to bottom; a click satisfies with probability phi and ends
-    the page, else the user goes on with probability beta. phi = beta = 1 is the plain cascade."""
+    """Dynamic Bayesian network: users read from the top; a click satisfies with probability phi
+    and ends the page, else they continue with probability beta. phi = beta = 1: plain cascade."""
 
     phi: float
     beta: float
 
     def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
-        """Walk the ranks, all pages at once."""
+        """Draw rank by rank, for all pages together."""
         pages, positions = attractive.shape
         examined = np.zeros((pages, positions), bool)
         browsing = np.ones(pages, bool)
@@ -150,7 +148,7 @@ class Cascade:
         return examined
 
     def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """theta(k) averaged over the traffic; examining l means having examined all above it."""
+        """Return theta(k) averaged over the traffic; psi is the smaller theta of each pair."""
         stay = self.beta * (1 - self.phi * attraction[:, :-1])
         reach = np.cumprod(np.hstack([np.ones((len(attraction), 1)), stay]), axis=1)
         theta = weight @ reach
@@ -159,21 +157,23 @@ class Cascade:
 
 @dataclass(frozen=True)
 class SingleChoice:
-    """Plackett-Luce: the user compares the attractive documents and takes exactly one, with
-    odds theta(k). The click rate of a document then depends on its neighbours, so clicks are not
-    affine in relevance: what no position-based method can debias."""
+    """Plackett-Luce: the user chooses exactly one of the attractive documents, with odds theta(k).
+
+    The click rate of a document depends on its neighbours, so clicks are not affine in relevance,
+    and no position-based method can correct them.
+    """
 
     theta: np.ndarray
 
     def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
-        """Gumbel-max over the attractive documents gives the chosen position."""
+        """Draw the chosen position of each page, by Gumbel-max over the attractive documents."""
         utility = np.log(self.theta) + rng.gumbel(size=attractive.shape)
         utility = np.where(attractive, utility, -np.inf)
         chosen = np.argmax(utility, axis=1)
         return np.arange(attractive.shape[1]) == chosen[:, None]
 
     def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """On the diagonal P(chosen | attractive), averaged; two documents are never both taken.
+        """Return P(chosen | attractive) on the diagonal, averaged, and 0 elsewhere.
 
         With odds w and attractions p, P(k chosen | k attractive) is the integral over v in (0, 1)
         of the product over j != k of (1 - p_j + p_j v^(w_j / w_k)).

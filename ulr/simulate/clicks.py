@@ -1,4 +1,4 @@
-"""From relevance to clicks: noise, trust in the top, and the browsing model's examination."""
+"""Clicks from relevance: click noise, trust bias and examination (docs/methods.md section 8)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from ulr.simulate.browsing import Browsing
 
 @dataclass(frozen=True)
 class ClickModel:
-    """Examined documents are clicked with probability positive[k] when relevant, negative[k] when
-    not. Constant curves are click noise; a `negative` that falls with k is trust bias.
+    """Click probabilities of examined documents, float64 per position.
+
+    A document at position k is clicked with probability positive[k] if it is relevant, and
+    negative[k] if not. Constant curves are click noise; a `negative` that falls with k is trust
+    bias.
     """
 
     browsing: Browsing
@@ -20,9 +23,9 @@ class ClickModel:
     negative: np.ndarray
 
     def draw(self, rng: np.random.Generator, relevance: np.ndarray) -> np.ndarray:
-        """Clicks for pages whose documents are relevant with the given probabilities; bool.
+        """Draw the clicks of pages; bool, the shape of `relevance`.
 
-        relevance: float, pages x positions; a position past the page's end holds -1.
+        relevance: float64, pages x positions, P(relevant); -1 past a page's end.
         """
         relevant = rng.random(relevance.shape) < relevance
         chance = np.where(relevant, self.positive, self.negative)
@@ -30,7 +33,7 @@ class ClickModel:
         return attractive & self.browsing.examine(rng, attractive)
 
     def truth(self, relevance: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, ...]:
-        """psi (theta on its diagonal), alpha and beta of P(click at k) = alpha R + beta."""
+        """Return psi (theta on its diagonal), alpha and beta: P(click at k) = alpha R + beta."""
         attraction = self.negative + (self.positive - self.negative) * relevance
         psi = self.browsing.truth(np.where(relevance >= 0, attraction, 0.0), weight)
         theta = np.diag(psi)
@@ -38,10 +41,10 @@ class ClickModel:
 
 
 def relevance_of(label: np.ndarray, max_label: int, noise: float) -> np.ndarray:
-    """P(r = 1) = noise + (1 - noise) (2^y - 1) / (2^ymax - 1)."""
+    """Return P(r = 1) = noise + (1 - noise) (2^y - 1) / (2^ymax - 1)."""
     return noise + (1 - noise) * (2.0**label - 1) / (2.0**max_label - 1)
 
 
 def trust_curve(positions: int, floor: float, trust: float) -> np.ndarray:
-    """P(click | examined, not relevant): floor + trust / k, at most 1: more at the top."""
+    """Return P(click | examined, not relevant) by position: floor + trust / k, at most 1."""
     return np.minimum(floor + trust / np.arange(1, positions + 1), 1.0)

@@ -1,6 +1,9 @@
-"""From settings to the simulator's parts: click models by name, experiments by family."""
+"""Build click models and experiments from the settings."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
 
 import numpy as np
 
@@ -11,15 +14,13 @@ from ulr.simulate.traffic import Experiment
 
 
 def experiment_of(settings: Simulate) -> Experiment:
-    """Expand families of buckets; a family's share is spread evenly over its buckets."""
+    """Expand families of buckets; the buckets of a family share its traffic evenly."""
     last = settings.positions
     families = {
         "single": [f"1:{k}" for k in range(2, last + 1)],
         "adjacent": [f"{k}:{k + 1}" for k in range(1, last)],
-        "pair": [
-            f"1,2:{k},{v}" for k in range(1, last) for v in range(k + 1, last + 1) if v > 2
-        ],
-    }  # fmt: skip
+        "pair": [f"1,2:{k},{v}" for k, v in combinations(range(1, last + 1), 2) if v > 2],
+    }
     names: list[str] = []
     shares: list[float] = []
     for swap in settings.swaps:
@@ -30,23 +31,23 @@ def experiment_of(settings: Simulate) -> Experiment:
 
 
 def click_models(settings: Simulate) -> list[ClickModel]:
-    """One model per segment, or one for all."""
+    """Return one model per segment, or one for all traffic."""
     everyone = Segment(name="", fraction=1.0, eta=settings.examination.eta)
     return [_click_model(settings, s.eta) for s in settings.segments or [everyone]]
 
 
 def _click_model(settings: Simulate, eta: float) -> ClickModel:
-    how, last = settings.examination, settings.positions
-    theta = browsing.CURVES[how.curve](last, eta)
-    models = {
+    examination, last = settings.examination, settings.positions
+    theta = browsing.CURVES[examination.curve](last, eta)
+    models: dict[str, Callable[[], browsing.Browsing]] = {
         "independent": lambda: browsing.Independent(theta),
         "continuous": lambda: browsing.Continuous(theta),
         "row_skipping": lambda: browsing.RowSkipping(
-            how.gamma, np.full(last, how.continue_probability), how.width
+            examination.gamma, np.full(last, examination.continue_probability), examination.width
         ),
-        "cascade": lambda: browsing.Cascade(how.phi, how.beta),
+        "cascade": lambda: browsing.Cascade(examination.phi, examination.beta),
         "single_choice": lambda: browsing.SingleChoice(theta),
     }
     positive = np.full(last, settings.clicks.positive)
     negative = trust_curve(last, settings.clicks.negative, settings.clicks.trust)
-    return ClickModel(models[how.model](), positive, np.minimum(negative, positive))
+    return ClickModel(models[examination.model](), positive, np.minimum(negative, positive))

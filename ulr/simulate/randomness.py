@@ -1,7 +1,6 @@
-"""Random streams by name: the same (seed, name, numbers) gives the same numbers anywhere.
+"""Named random streams: the same (seed, name, numbers) gives the same draws on any machine.
 
-Each stream is a counter-based Philox generator, so a task can draw its part of a log without
-knowing how many other tasks there are.
+Each stream is a counter-based Philox generator, so a task's draws do not depend on other tasks.
 """
 
 from __future__ import annotations
@@ -14,16 +13,17 @@ from ulr.kernels.hashing import GOLDEN, splitmix64
 
 
 def stream(seed: int, name: str, *numbers: int) -> np.random.Generator:
-    """An independent generator for one named piece of work."""
+    """Return an independent generator for one named piece of work."""
     digest = hashlib.sha256(repr((seed, name, *numbers)).encode()).digest()
     key = np.frombuffer(digest[:16], np.uint64)
     return np.random.Generator(np.random.Philox(key=key))
 
 
 def scrambled_ids(first: int, count: int, seed: int) -> np.ndarray:
-    """Distinct ids of 16 hexadecimal digits for the numbers first .. first + count - 1.
+    """Return distinct ids for the numbers first .. first + count - 1.
 
-    Splitmix64's finaliser is a bijection of 64-bit words, so no two pages of a log collide.
+    uint8 (ASCII), count x 16 hexadecimal digits. Splitmix64's finaliser is a bijection of 64-bit
+    words, so no two pages of a log have the same id.
     """
     salt = np.uint64(seed * int(GOLDEN) % 2**64)
     x = splitmix64(np.arange(first, first + count, dtype=np.uint64) + salt)

@@ -1,25 +1,35 @@
-"""Drawn pages as Arrow tables in the log's two layouts."""
+"""Arrow tables of a simulation: features, pages in the log's two layouts, and the truth."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from ulr.config.settings import Simulate
+from ulr.engine.columns import list_column, offsets_and_values
+from ulr.features.files import with_names
 from ulr.simulate.clicks import relevance_of
 from ulr.simulate.presets import click_models
 from ulr.simulate.traffic import Catalogue, Pages, query_shares, rank_catalogue
-from ulr.simulate.world import Names
+from ulr.simulate.world import Names, WorldBlock
 from ulr.warehouse.schema import (
     TIMESTAMP,
+    features_schema,
     impression_schema,
     page_schema,
     truth_examination_schema,
     truth_relevance_schema,
 )
-from ulr.warehouse.storage import Storage
+
+
+def features_table(block: WorldBlock) -> pa.Table:
+    """Return the documents of a block with features named f1, f2, ..."""
+    rows, width = block.features.shape
+    features = list_column(np.full(rows, width), pa.array(block.features.reshape(-1)))
+    names = block.names
+    columns = [names.query_of_document, names.documents, features, pa.array(block.labels)]
+    table = pa.table(columns, schema=features_schema)
+    return with_names(table, [f"f{number}" for number in range(1, width + 1)])
 
 
 def page_table(
@@ -31,17 +41,20 @@ def page_table(
     segments: list[str],
     buckets: tuple[str, ...],
 ) -> pa.Table:
-    """One row per page. session_digits: uint8 ASCII, pages x digits."""
+    """Return one row per page.
+
+    session_digits: uint8 (ASCII), pages x digits. shown_at_us: int64, microseconds since 1970.
+    """
     present = pages.documents >= 0
-    offsets = np.concatenate([[0], np.cumsum(present.sum(axis=1))]).astype(np.int32)
+    lengths = present.sum(axis=1)
     documents = names.documents.take(pa.array(pages.documents[present]))
     in_bucket = pages.bucket > 0
     columns = [
         _fixed_strings(session_digits),
         names.queries.take(pa.array(pages.query)),
         pa.array(shown_at_us).cast(TIMESTAMP),
-        pa.ListArray.from_arrays(offsets, documents),
-        pa.ListArray.from_arrays(offsets, pa.array(pages.clicks[present])),
+        list_column(lengths, documents),
+        list_column(lengths, pa.array(pages.clicks[present])),
         _choice(segments, pages.segment, np.full(pages.segment.size, bool(segments))),
         _choice(list(buckets), pages.bucket - 1, in_bucket),
         pa.array(pages.swapped, mask=~in_bucket),
@@ -50,71 +63,66 @@ def page_table(
 
 
 def impression_table(pages: pa.Table) -> pa.Table:
-    """The same pages, one row per shown document."""
-    lists = pages["doc_ids"].combine_chunks()
-    offsets = lists.offsets.to_numpy()
-    counts = np.diff(offsets)
-    page = np.repeat(np.arange(pages.num_rows), counts)
-    position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts) + 1
-    repeated = pages.drop_columns(["doc_ids", "clicks"]).take(pa.array(page))
-    clicks = pages["clicks"].combine_chunks()
-    added = {
-        "doc_id": lists.flatten(),
+    """Return the same pages with one row per shown document."""
+    offsets, documents = offsets_and_values(pages["doc_ids"])
+    _, clicks = offsets_and_values(pages["clicks"])
+    lengths = np.diff(offsets)
+    page = np.repeat(np.arange(pages.num_rows), lengths)
+    position = np.arange(page.size) - np.repeat(offsets[:-1], lengths) + 1
+    rows = pages.drop_columns(["doc_ids", "clicks"]).take(pa.array(page))
+    columns = {name: rows[name] for name in rows.column_names} | {
+        "doc_id": documents,
         "position": pa.array(position.astype(np.int32)),
-        "clicked": clicks.flatten(),
+        "clicked": clicks,
     }
-    columns = [added.get(f.name) for f in impression_schema]
-    columns = [
-        repeated[f.name] if c is None else c
-        for f, c in zip(impression_schema, columns, strict=True)
-    ]
-    return pa.table(columns, schema=impression_schema)
+    return pa.table([columns[name] for name in impression_schema.names], schema=impression_schema)
+
+
+def relevance_table(settings: Simulate, catalogue: Catalogue) -> pa.Table:
+    """Return the true relevance of every document."""
+    names, labels = catalogue.names, catalogue.labels
+    relevance = relevance_of(labels, catalogue.max_label, settings.relevance_noise)
+    columns = [names.query_of_document, names.documents, labels, relevance]
+    return pa.table(columns, schema=truth_relevance_schema)
+
+
+def examination_table(settings: Simulate, catalogue: Catalogue) -> pa.Table:
+    """Return true theta, psi, alpha and beta of each segment, for rankings without drift."""
+    rankings = rank_catalogue(
+        catalogue,
+        settings.positions,
+        drift=0.0,
+        noise=settings.relevance_noise,
+        seed=settings.seed,
+        day=0,
+    )
+    queries = len(catalogue.names.queries)
+    weight = query_shares(queries, settings.zipf, settings.hot_query_fraction)
+    segments: list[str | None] = [s.name for s in settings.segments]
+    k, l = np.triu_indices(settings.positions)  # noqa: E741 (the name in docs/methods.md)
+    tables = []
+    for segment, model in zip(segments or [None], click_models(settings), strict=True):
+        psi, alpha, beta = model.truth(rankings.relevance, weight)
+        columns = [
+            pa.array([segment] * k.size, pa.string()),
+            pa.array((k + 1).astype(np.int32)),
+            pa.array((l + 1).astype(np.int32)),
+            pa.array(psi[k, l]),
+            pa.array(alpha[k], mask=k != l),
+            pa.array(beta[k], mask=k != l),
+        ]
+        tables.append(pa.table(columns, schema=truth_examination_schema))
+    return pa.concat_tables(tables)
 
 
 def _fixed_strings(digits: np.ndarray) -> pa.Array:
     count, width = digits.shape
     offsets = np.arange(count + 1, dtype=np.int32) * width
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(digits))]
-    return pa.StringArray.from_buffers(count, buffers[1], buffers[2])
+    data = pa.py_buffer(np.ascontiguousarray(digits))
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), data)
 
 
 def _choice(names: list[str], index: np.ndarray, present: np.ndarray) -> pa.Array:
     if not names:
         return pa.nulls(index.size, pa.string())
     return pa.array(names, pa.string()).take(pa.array(np.where(present, index, 0), mask=~present))
-
-
-def write_truth(settings: Simulate, catalogue: Catalogue) -> None:
-    """Write relevance per document, and theta, psi, alpha and beta per segment."""
-    storage = Storage(settings.path)
-    noise = settings.relevance_noise
-    relevance = relevance_of(catalogue.labels, catalogue.max_label, noise)
-    names = catalogue.names
-    columns = [names.query_of_document, names.documents, catalogue.labels, relevance]
-    table = pa.table(columns, schema=truth_relevance_schema)
-    storage.write_table(table, "truth", "relevance.parquet")
-    examination = pa.concat_tables(_examination(settings, catalogue))
-    storage.write_table(examination, "truth", "examination.parquet")
-
-
-def _examination(settings: Simulate, catalogue: Catalogue) -> Iterator[pa.Table]:
-    """One table per segment, for the rankings as they are without drift."""
-    names, noise = catalogue.names, settings.relevance_noise
-    shelf = rank_catalogue(
-        catalogue, settings.positions, drift=0.0, noise=noise, seed=settings.seed, day=0
-    )
-    weight = query_shares(len(names.queries), settings.zipf, settings.hot_query_fraction)
-    labels = [s.name for s in settings.segments] or [None]
-    for segment, model in zip(labels, click_models(settings), strict=True):
-        psi, alpha, beta = model.truth(shelf.relevance, weight)
-        k, v = np.triu_indices(settings.positions)
-        same = k == v
-        columns = [
-            pa.array([segment] * k.size, pa.string()),
-            pa.array((k + 1).astype(np.int32)),
-            pa.array((v + 1).astype(np.int32)),
-            pa.array(psi[k, v]),
-            pa.array(alpha[k], mask=~same),
-            pa.array(beta[k], mask=~same),
-        ]
-        yield pa.table(columns, schema=truth_examination_schema)

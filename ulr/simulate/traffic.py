@@ -1,5 +1,7 @@
-"""Pages drawn from a catalogue of ranked queries: who asks what, in which experiment, what is
-shown, what is clicked. Pure numpy; a block of pages depends only on its random stream."""
+"""Draw result pages from a catalogue of queries: query, segment, bucket, ranking and clicks.
+
+Pure numpy; a block of pages depends only on its random stream.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from ulr.simulate.world import Names
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What page drawing needs of a world: per document its label and production score."""
+    """The documents of a world with their labels (int32) and production scores (float32)."""
 
     names: Names
     labels: np.ndarray
@@ -26,8 +28,10 @@ class Catalogue:
 
 @dataclass(frozen=True)
 class DailyRankings:
-    """One date's rankings: row indices of the documents shown for each query, -1 past the end,
-    and their relevance, -1 past the end. Both queries x positions."""
+    """The rankings of one date, queries x positions.
+
+    documents: int64, rows of the catalogue. relevance: float64. Both are -1 past a ranking's end.
+    """
 
     documents: np.ndarray
     relevance: np.ndarray
@@ -35,25 +39,29 @@ class DailyRankings:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Swap buckets with their shares of the traffic; the rest takes part in none."""
+    """Swap buckets with their shares of the traffic; the rest of the traffic is in none."""
 
     buckets: tuple[str, ...]
     shares: tuple[float, ...]
 
     def permutations(self, positions: int) -> np.ndarray:
-        """One row per bucket, after a first row for 'no swap': what the swapped arm shows."""
+        """Return the order shown by each bucket's swapped arm; row 0 is the unchanged order."""
         rows = [list(range(positions))]
         rows += [permutation(parse_bucket(name), positions) for name in self.buckets]
         return np.array(rows)
 
     def depths(self) -> np.ndarray:
-        """Deepest position that each bucket touches, after a first 0."""
+        """Return the deepest position of each bucket, after a 0 for no bucket."""
         return np.array([0] + [parse_bucket(name).last_position for name in self.buckets])
 
 
 @dataclass(frozen=True)
 class Pages:
-    """A block of drawn pages. `documents` are catalogue rows, -1 past a page's end."""
+    """A block of drawn pages.
+
+    query, segment, bucket (0: none), swapped: one per page. documents (rows of the catalogue, -1
+    past a page's end) and clicks (bool): pages x positions.
+    """
 
     query: np.ndarray
     segment: np.ndarray
@@ -64,7 +72,7 @@ class Pages:
 
 
 def query_shares(queries: int, zipf: float, hot_query_fraction: float) -> np.ndarray:
-    """Zipf's law over the queries, after the first has taken `hot_query_fraction` of the traffic."""
+    """Return the queries' shares of the traffic: Zipf's law, and extra traffic to query 0."""
     shares = np.arange(1, queries + 1, dtype=float) ** -zipf
     shares *= (1 - hot_query_fraction) / shares.sum()
     shares[0] += hot_query_fraction
@@ -74,7 +82,7 @@ def query_shares(queries: int, zipf: float, hot_query_fraction: float) -> np.nda
 def rank_catalogue(
     catalogue: Catalogue, positions: int, *, drift: float, noise: float, seed: int, day: int
 ) -> DailyRankings:
-    """Rank every query's documents by production score, moved a little every day if `drift`."""
+    """Rank every query's documents by production score, plus daily noise if `drift` > 0."""
     counts = catalogue.names.doc_counts
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     width = int(counts.max())
@@ -95,15 +103,15 @@ def rank_catalogue(
 def draw_pages(
     rng: np.random.Generator,
     count: int,
-    shelf: DailyRankings,
+    rankings: DailyRankings,
     *,
     query_cdf: np.ndarray,
     segment_cdf: np.ndarray,
     models: Sequence[ClickModel],
     experiment: Experiment,
 ) -> Pages:
-    """Draw `count` pages. The order of the draws is part of the log's identity: never reorder."""
-    positions = shelf.documents.shape[1]
+    """Draw `count` pages. Do not reorder the draws: the same seed must give the same log."""
+    positions = rankings.documents.shape[1]
     query = np.searchsorted(query_cdf, rng.random(count) * query_cdf[-1], side="right")
     segment = np.searchsorted(segment_cdf, rng.random(count) * segment_cdf[-1], side="right")
     bucket_cdf = np.cumsum(experiment.shares)
@@ -111,13 +119,13 @@ def draw_pages(
     bucket[bucket > len(experiment.buckets)] = 0
     swapped = rng.random(count) < 0.5
 
-    # A page too short for its bucket takes no part in it.
-    lengths = (shelf.documents >= 0).sum(axis=1)[query]
+    # A page too short for its bucket is in no bucket.
+    lengths = (rankings.documents >= 0).sum(axis=1)[query]
     bucket[experiment.depths()[bucket] > lengths] = 0
     arm = np.where(swapped, bucket, 0)
     order = experiment.permutations(positions)[arm]
-    documents = np.take_along_axis(shelf.documents[query], order, axis=1)
-    relevance = np.take_along_axis(shelf.relevance[query], order, axis=1)
+    documents = np.take_along_axis(rankings.documents[query], order, axis=1)
+    relevance = np.take_along_axis(rankings.relevance[query], order, axis=1)
 
     clicks = np.zeros(documents.shape, bool)
     for number, model in enumerate(models):

@@ -1,8 +1,8 @@
-"""Queries, documents, features and graded labels: made up, or read from LETOR files.
+"""Queries, documents, features and graded labels: synthetic, or read from LETOR files.
 
-The made-up world has a non-linear utility (an interaction, a V, a wave, a step, a maximum), so a
-linear production ranker is clearly weaker than trees can become. Queries come in blocks, each from
-its own random stream, so any task can make any block.
+The utility of the synthetic world is not linear (an interaction, a V, a wave, a step, a maximum),
+so that trees can be clearly better than the linear production ranker. Queries come in blocks, each
+with its own random stream, so that any task can draw any block.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_LABEL = len(LABEL_QUANTILES)
 
 @dataclass(frozen=True)
 class Names:
-    """Queries, and the documents of each in turn."""
+    """Query ids, document ids query after query, and the number of documents of each query."""
 
     queries: pa.Array
     documents: pa.Array
@@ -32,14 +32,14 @@ class Names:
 
     @property
     def query_of_document(self) -> pa.Array:
-        """The query's name for every document."""
+        """The query id of every document."""
         rows = np.repeat(np.arange(self.doc_counts.size), self.doc_counts)
         return self.queries.take(pa.array(rows))
 
 
 @dataclass(frozen=True)
 class WorldBlock:
-    """Some queries with all their documents; rows are documents, query after query."""
+    """Some queries with all documents. features: float32, documents x width; labels: int32."""
 
     names: Names
     features: np.ndarray
@@ -48,7 +48,7 @@ class WorldBlock:
 
 @dataclass(frozen=True)
 class Synthetic:
-    """The built-in world: `queries` x `docs_per_query` documents of `features` numbers."""
+    """The synthetic world: `queries` x `docs_per_query` documents with `features` features."""
 
     seed: int
     queries: int
@@ -57,7 +57,7 @@ class Synthetic:
 
     @property
     def blocks(self) -> int:
-        """How many blocks the world has."""
+        """The number of blocks."""
         return -(-self.queries // BLOCK)
 
     @property
@@ -66,7 +66,7 @@ class Synthetic:
         return MAX_LABEL
 
     def block(self, number: int) -> WorldBlock:
-        """Make one block; its content depends on nothing but the seed and its number."""
+        """Draw one block; it depends on the seed and its number only."""
         first = number * BLOCK
         count = min(BLOCK, self.queries - first)
         features, utility = self._draw(number, count)
@@ -74,7 +74,7 @@ class Synthetic:
         return WorldBlock(self._names(first, count), features, labels)
 
     def names(self) -> Names:
-        """All queries and documents, without their features."""
+        """Return all queries and documents."""
         return self._names(0, self.queries)
 
     def _names(self, first: int, count: int) -> Names:
@@ -96,35 +96,35 @@ class Synthetic:
         return x, utility
 
     def _thresholds(self) -> np.ndarray:
-        """Utilities where the grades change: quantiles of the world's first block."""
+        """Return the utilities between grades: quantiles of the first block."""
         _, utility = self._draw(0, min(BLOCK, self.queries))
         return np.quantile(utility, LABEL_QUANTILES)
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A world read from LETOR files; one block."""
+    """A world read from LETOR files, in one block."""
 
     documents: JudgedDocuments
 
     @property
     def blocks(self) -> int:
-        """All of it at once."""
+        """The number of blocks."""
         return 1
 
     @property
     def max_label(self) -> int:
-        """The best grade in the file, at least 1."""
+        """The best grade in the files, at least 1."""
         return max(int(self.documents.labels.max()), 1)
 
     def block(self, number: int) -> WorldBlock:
-        """The file's rows, query after query."""
+        """Return all documents, query after query."""
         order = self._order()
         documents = self.documents
         return WorldBlock(self.names(), documents.features[order], documents.labels[order])
 
     def names(self) -> Names:
-        """Queries by name, each with its documents in file order."""
+        """Return the queries, sorted, each with its documents in file order."""
         queries, counts = np.unique(np.array(self.documents.query_ids), return_counts=True)
         documents = pa.array(self.documents.doc_ids).take(pa.array(self._order()))
         return Names(pa.array(queries), documents, counts)
@@ -145,12 +145,12 @@ class LinearRanker:
     weights: np.ndarray
 
     def scores(self, features: np.ndarray) -> np.ndarray:
-        """One score per row."""
+        """Return one score (float32) per row."""
         return ((features - self.centre) / self.scale @ self.weights).astype(np.float32)
 
 
 def weak_ranker(block: WorldBlock, queries: int) -> LinearRanker:
-    """Fit on the documents of a block's first queries only: a ranker with much left to learn."""
+    """Fit a ranker on the documents of a block's first queries, so that it can be improved on."""
     rows = int(block.names.doc_counts[:queries].sum())
     x, y = block.features[:rows].astype(float), block.labels[:rows].astype(float)
     centre, scale = x.mean(axis=0), x.std(axis=0)

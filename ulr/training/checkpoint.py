@@ -1,9 +1,10 @@
-"""Where a run can go on after a loss: one file that is replaced whole.
+"""The state of training, and the file that a failed run resumes from.
 
-    ROOT/checkpoints/PARTITION/IDENTITY.json
+    ROOT/checkpoints/PARTITION/FINGERPRINT.json
 
-The identity is the fingerprint of inputs and settings: a run never resumes another's work. Two
-attempts that write at once do no harm, since every state of a run is the same in every attempt.
+The fingerprint covers inputs and settings, so a run never resumes from another one's state. The
+file is replaced atomically. Two attempts may write it at once: a run has the same states in every
+attempt.
 """
 
 from __future__ import annotations
@@ -20,38 +21,10 @@ TABLE = "checkpoints"
 
 
 @dataclass(frozen=True)
-class Checkpoints:
-    """The checkpoint of one run; plain values, so that it can travel to a task."""
-
-    url: str
-    partition: str
-    identity: str
-
-    def save(self, state: TrainState) -> None:
-        """Publish a state in place of the one before."""
-        content = {"identity": self.identity, "state": state.as_json()}
-        Storage(self.url).write_json(content, TABLE, self.partition, f"{self.identity}.json")
-
-    def load(self, first: Biases | None) -> TrainState:
-        """The last state, or the beginning."""
-        found = Storage(self.url).read_json(TABLE, self.partition, f"{self.identity}.json")
-        if found is None or found["identity"] != self.identity:
-            return TrainState(biases=first)
-        return state_from_json(found["state"], first)
-
-    def sweep(self, *, keep_own: bool) -> None:
-        """Remove what other runs of this partition left behind, and the own one when done."""
-        storage = Storage(self.url)
-        for file in storage.files(TABLE, self.partition):
-            if not (keep_own and file.path.endswith(f"/{self.identity}.json")):
-                storage.delete(file.path)
-
-
-@dataclass(frozen=True)
 class TrainState:
-    """rounds: trees grown; model: their text; history: validation value after each round.
+    """State after `num_iterations` trees: their text, t+ and t-, one validation value for each.
 
-    Random draws are functions of the round's number, so there is no random state to keep.
+    Random draws are functions of the iteration, so there is no random state.
     """
 
     num_iterations: int = 0
@@ -61,18 +34,47 @@ class TrainState:
     finished: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """For a checkpoint; floats keep every bit."""
-        sides = None
+        """Return JSON values; floats keep every bit."""
+        biases = None
         if self.biases is not None:
-            sides = [self.biases.t_plus.tolist(), self.biases.t_minus.tolist()]
-        return {**vars(self), "biases": sides, "history": list(self.history)}
+            biases = [self.biases.t_plus.tolist(), self.biases.t_minus.tolist()]
+        return {**vars(self), "biases": biases, "history": list(self.history)}
 
 
-def state_from_json(content: dict[str, Any], first: Biases | None) -> TrainState:
-    """What `as_json` gave; `first` knows what about the biases is a setting."""
-    biases = first
-    if first is not None and content["biases"] is not None:
-        t_plus, t_minus = (np.array(side, np.float64) for side in content["biases"])
-        biases = replace(first, t_plus=t_plus, t_minus=t_minus)
+def state_from_json(content: dict[str, Any], initial: Biases | None) -> TrainState:
+    """Return the state that `as_json` wrote. initial: holds the settings of the biases."""
+    biases = initial
+    if initial is not None and content["biases"] is not None:
+        t_plus, t_minus = (np.array(values, np.float64) for values in content["biases"])
+        biases = replace(initial, t_plus=t_plus, t_minus=t_minus)
     history = tuple(content["history"])
     return TrainState(**{**content, "biases": biases, "history": history})
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """The checkpoint of one run; it can be pickled."""
+
+    url: str
+    partition: str
+    fingerprint: str
+
+    @property
+    def _file(self) -> str:
+        return f"{self.fingerprint}.json"
+
+    def save(self, state: TrainState) -> None:
+        """Replace the checkpoint."""
+        Storage(self.url).write_json(state.as_json(), TABLE, self.partition, self._file)
+
+    def load(self, initial: Biases | None) -> TrainState:
+        """Return the last state, or the initial one."""
+        content = Storage(self.url).read_json(TABLE, self.partition, self._file)
+        return TrainState(biases=initial) if content is None else state_from_json(content, initial)
+
+    def delete(self, *, keep_own: bool) -> None:
+        """Delete the checkpoints of other runs of this partition, and the own one if not kept."""
+        storage = Storage(self.url)
+        for file in storage.files(TABLE, self.partition):
+            if not (keep_own and file.path.endswith(f"/{self._file}")):
+                storage.delete(file.path)

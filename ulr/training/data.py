@@ -1,4 +1,4 @@
-"""Pair tables as arrays: the learner's matrix, golden labels and the kernels' pair lists."""
+"""Pair tables as arrays: feature matrix, golden labels and pair lists."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ulr.engine.columns import whole
+from ulr.engine.columns import offsets_and_values, whole
 from ulr.errors import UserError
+from ulr.features.matrix import check_width
 from ulr.kernels.layout import PairLists, offsets_of, take_queries
-from ulr.warehouse.schema import pairs_schema
-
-_INT32 = ("doc_rows", "positions", "pair_i", "pair_j")
 
 
 @dataclass(frozen=True)
 class RankingData:
-    """features: float32, rows x width; labels: int32, -1 unknown; pairs: who beats whom."""
+    """query_ids: strings; features: float32, rows x width; labels: int32, -1 unknown."""
 
     query_ids: pa.Array
     features: np.ndarray
@@ -26,56 +24,52 @@ class RankingData:
     pairs: PairLists
 
 
-def read_pairs(tables: Iterable[pa.Table | pa.RecordBatch]) -> RankingData:
-    """Rows of the pairs table, in the order given; a single batch is not copied."""
-    batches = [b for t in tables for b in _batches(t) if b.num_rows]
-    if not batches:
+def read_pairs(tables: Iterable[pa.Table]) -> RankingData:
+    """Return the rows of pairs tables, in order. A table of one chunk is not copied."""
+    parts = [table for table in tables if table.num_rows]
+    if not parts:
         raise UserError("the pairs table is empty: no query has a pair; see the counts of `pairs`")
-    table = pa.Table.from_batches(batches, schema=pairs_schema)
-    columns = {name: _flat(table, name) for name in pairs_schema.names[1:]}
-    rows = columns["doc_ids"][0]
-    width = _width(columns["features"][0], rows)
-    values = {name: columns[name][1].to_numpy(zero_copy_only=False) for name in _INT32}
+    table = pa.concat_tables(parts).combine_chunks()
     pairs = PairLists(
-        query_rows=rows,
-        query_groups=columns["group_sizes"][0],
-        group_docs=offsets_of(columns["group_sizes"][1].to_numpy()),
-        group_pairs=offsets_of(columns["pair_counts"][1].to_numpy()),
-        doc_row=values["doc_rows"],
-        position=values["positions"],
-        i=values["pair_i"],
-        j=values["pair_j"],
-        u_ij=columns["u_ij"][1].to_numpy(zero_copy_only=False),
-        u_ji=columns["u_ji"][1].to_numpy(zero_copy_only=False),
+        query_rows=_offsets(table, "doc_ids"),
+        query_groups=_offsets(table, "group_sizes"),
+        group_docs=offsets_of(_values(table, "group_sizes")),
+        group_pairs=offsets_of(_values(table, "pair_counts")),
+        doc_row=_values(table, "doc_rows"),
+        position=_values(table, "positions"),
+        i=_values(table, "pair_i"),
+        j=_values(table, "pair_j"),
+        u_ij=_values(table, "u_ij"),
+        u_ji=_values(table, "u_ji"),
     )
-    matrix = columns["features"][1].to_numpy(zero_copy_only=False).reshape(-1, width)
-    labels = columns["labels"][1].fill_null(-1).to_numpy(zero_copy_only=False)
-    return RankingData(whole(table["query_id"]), matrix, labels, pairs)
+    features = _values(table, "features").reshape(-1, feature_width(table))
+    labels = offsets_and_values(table["labels"])[1].fill_null(-1)
+    return RankingData(
+        whole(table["query_id"]), features, labels.to_numpy(zero_copy_only=False), pairs
+    )
+
+
+def feature_width(table: pa.Table, width: int | None = None) -> int:
+    """Return the features per document of a pairs table; raise if they differ, or from `width`."""
+    return check_width(
+        np.diff(_offsets(table, "features")),
+        rows=np.diff(_offsets(table, "doc_ids")),
+        width=width,
+        name=lambda i: f"query {table['query_id'][i]}",
+    )
 
 
 def split_queries(data: RankingData, chosen: np.ndarray) -> RankingData:
-    """The chosen queries (bool per query) with their rows, groups and pairs."""
+    """Return the chosen queries (bool per query) with their rows, groups and pairs."""
     in_row = np.repeat(chosen, np.diff(data.pairs.query_rows))
     names = data.query_ids.filter(pa.array(chosen))
     pairs = take_queries(data.pairs, chosen)
     return RankingData(names, data.features[in_row], data.labels[in_row], pairs)
 
 
-def _batches(table: pa.Table | pa.RecordBatch) -> list[pa.RecordBatch]:
-    return table.to_batches() if isinstance(table, pa.Table) else [table]
+def _offsets(table: pa.Table, name: str) -> np.ndarray:
+    return offsets_and_values(table[name])[0]
 
 
-def _flat(table: pa.Table, name: str) -> tuple[np.ndarray, pa.Array]:
-    column = whole(table[name])
-    offsets = np.asarray(column.offsets, np.int64)
-    return offsets - offsets[0], column.flatten()
-
-
-def _width(feature_offsets: np.ndarray, row_offsets: np.ndarray) -> int:
-    width = int(feature_offsets[-1] // max(row_offsets[-1], 1))
-    if (feature_offsets != row_offsets * width).any():
-        raise UserError(
-            "queries of the pairs table have feature rows of different lengths; "
-            "features must have one length for all"
-        )
-    return width
+def _values(table: pa.Table, name: str) -> np.ndarray:
+    return offsets_and_values(table[name])[1].to_numpy(zero_copy_only=False)

@@ -1,9 +1,10 @@
 """The training loop of one rank.
 
-Every rank runs the same loop on its own rows. What they must agree on comes out of sums over
-all of them: histograms inside LightGBM, the losses behind t+ and t-, the validation totals. Sums
-are exact (gradients on a grid, integers elsewhere), so the model does not depend on the number
-of ranks, from two on. Trees grow in segments, one Booster each, that end where a checkpoint is due.
+Every rank runs the same loop on its own rows. Ranks agree because every decision depends on sums
+over all of them: histograms inside LightGBM, the losses behind t+ and t-, the validation totals.
+The sums are exact (gradients on a grid, integers elsewhere), so the model does not depend on the
+number of ranks, from two on. Trees are grown in segments, one Booster each, from checkpoint to
+checkpoint.
 """
 
 from __future__ import annotations
@@ -16,33 +17,28 @@ import lightgbm as lgb
 import numpy as np
 
 from ulr.kernels.threads import KERNELS
-from ulr.models.text import join_models, plain_model
+from ulr.models.text import join_models, normalize_model
 from ulr.training.checkpoint import TrainState
 from ulr.training.distributed.communicator import Communicator
 from ulr.training.distributed.lightgbm_network import Network, open_network
 from ulr.training.objective import PairObjective
 from ulr.training.parameters import Learner
-from ulr.training.shard import TrainShard
-from ulr.training.validation import Criterion, best_round, make_criterion
+from ulr.training.plan import TrainPlan
+from ulr.training.shard import RankShards
+from ulr.training.validation import Criterion, best_iteration, make_criterion
 
-Save = Callable[[TrainState], None]
+CheckpointCallback = Callable[[TrainState], None]
+# Called with the iteration, from 1, and its validation value, if there is one.
 IterationCallback = Callable[[int, float | None], None]
 
 
-@dataclass(frozen=True)
-class TrainSpec:
-    """The same for all workers. patience 0: all rounds are grown, without validation."""
-
-    num_iterations: int
-    learner: Learner
-    early_stopping_metric: str = "pair_loss"
-    early_stopping_round: int = 0
-    checkpoint_every: int = 0
+def ignore(*_: object) -> None:
+    """Do nothing: the default callback."""
 
 
 @dataclass
 class Timings:
-    """Seconds of one worker."""
+    """Seconds of one rank."""
 
     gradient: float = 0.0
     trees: float = 0.0
@@ -50,65 +46,67 @@ class Timings:
     validation: float = 0.0
 
 
-class Worker:
-    """A worker with its shards, from one state of training to the next."""
+class TrainingLoop:
+    """One rank with its shards; `run` takes it from one state of training to the last."""
 
     def __init__(
         self,
-        mesh: Communicator,
-        spec: TrainSpec,
-        train: TrainShard,
-        validation: TrainShard | None,
+        communicator: Communicator,
+        plan: TrainPlan,
+        learner: Learner,
+        shards: RankShards,
         state: TrainState,
     ) -> None:
-        self.mesh, self.spec, self.train, self.state = mesh, spec, train, state
-        self.validation = validation if spec.early_stopping_round > 0 else None
+        self.communicator, self.plan, self.learner, self.state = communicator, plan, learner, state
+        self.train = shards.train
+        self.validation = shards.validation if plan.early_stopping_round > 0 else None
         self.objective = PairObjective(
-            train.data.pairs, spec.learner.options, state.biases, mesh.sum
+            self.train.data.pairs, learner.options, state.biases, communicator.sum
         )
         self.timings = Timings()
-        self.scores = train.scores
-        self.validation_scores = validation.scores if self.validation is not None else None
-        self.total_rows = int(mesh.sum(np.array([train.rows], np.int64))[0])
-        self.criterion = self._criterion()
+        self.scores = self.train.scores
+        self.validation_scores = None if self.validation is None else self.validation.scores
+        self.total_rows = int(communicator.sum(np.array([self.train.rows], np.int64))[0])
+        self.criterion = self._make_criterion()
 
-    def _criterion(self) -> Criterion | None:
-        """All workers or none: those without validation rows add nothing to the totals."""
-        data = self.validation.data if self.validation is not None else None
-        rows = data.pairs.rows if data is not None else 0
-        positive = int((data.labels > 0).sum()) if data is not None else 0
-        rows, positive = self.mesh.sum(np.array([rows, positive], np.int64))
-        if not rows or self.spec.early_stopping_round <= 0:
+    def _make_criterion(self) -> Criterion | None:
+        """Return the criterion on all ranks or on none, whichever ranks have validation rows."""
+        counts = np.zeros(2, np.int64)
+        if self.validation is not None:
+            counts[:] = self.validation.rows, (self.validation.data.labels > 0).sum()
+        rows, positive = self.communicator.sum(counts)
+        if not rows:
             return None
-        sigmoid = self.spec.learner.options.sigmoid
         return make_criterion(
-            self.spec.early_stopping_metric, data, sigmoid, positive=int(positive)
+            self.plan.early_stopping_metric, self.learner.options.sigmoid, positive=int(positive)
         )
 
-    def run(self, save: Save, tell: IterationCallback) -> TrainState:
-        """Train to the end; `save` is called with every state that a run may resume from."""
-        with open_network(self.mesh, self.train.rows, self.total_rows) as network:
+    def run(
+        self, on_checkpoint: CheckpointCallback = ignore, on_iteration: IterationCallback = ignore
+    ) -> TrainState:
+        """Train to the end; `on_checkpoint` is called with every state that can be resumed."""
+        with open_network(self.communicator, self.train.rows, self.total_rows) as network:
             while not self.state.finished:
-                self.state = self._segment(network, tell)
-                save(self.state)
+                self.state = self._grow_segment(network, on_iteration)
+                on_checkpoint(self.state)
         return self.state
 
-    def _segment(self, network: Network, tell: IterationCallback) -> TrainState:
-        """The trees up to the next checkpoint."""
+    def _grow_segment(self, network: Network, on_iteration: IterationCallback) -> TrainState:
+        """Grow the trees up to the next checkpoint."""
         first, state = self.state.num_iterations, self.state
-        length = self.spec.checkpoint_every or self.spec.num_iterations
-        last = min(self.spec.num_iterations, (first // length + 1) * length)
-        booster = self._booster(first, network.units)
-        history, grown, finished = list(state.history), 0, last >= self.spec.num_iterations
-        for number in range(first, last):
-            if self._grow(booster, network, number):
+        length = self.plan.checkpoint_every or self.plan.num_iterations
+        last = min(self.plan.num_iterations, (first // length + 1) * length)
+        booster = self._make_booster(first, network.units_per_row)
+        history, grown, finished = list(state.history), 0, last >= self.plan.num_iterations
+        for iteration in range(first, last):
+            if self._grow_tree(booster, network, iteration):
                 finished = True  # no leaf can be split any more
                 break
             grown += 1
             value = self._validate(booster)
             if value is not None:
                 history.append(value)
-            tell(number + 1, value)
+            on_iteration(iteration + 1, value)
             if self._should_stop(history):
                 finished = True
                 break
@@ -116,91 +114,96 @@ class Worker:
         model = state.model
         if grown:
             text = booster.model_to_string(num_iteration=grown)
-            model = join_models(model, plain_model(text, self.total_rows))
+            model = join_models(model, normalize_model(text, self.total_rows))
         return replace(
             state, num_iterations=first + grown, model=model, biases=self.objective.biases,
             history=tuple(history), finished=finished,
         )  # fmt: skip
 
-    def _booster(self, first: int, units: int) -> lgb.Booster:
-        settings = self.spec.learner.for_ranks(self.mesh.size, units)
+    def _make_booster(self, first: int, units_per_row: int) -> lgb.Booster:
+        parameters = self.learner.for_ranks(self.communicator.size, units_per_row)
         if first:
             self.train.dataset.set_init_score(self.scores)
-        booster = lgb.Booster(settings, self.train.dataset)
+        booster = lgb.Booster(parameters, self.train.dataset)
         if self.validation is not None:
             if first:
                 self.validation.dataset.set_init_score(self.validation_scores)
             booster.add_valid(self.validation.dataset, "validation")
         return booster
 
-    def _grow(self, booster: lgb.Booster, network: Network, number: int) -> bool:
-        """One tree. True if it could not be split."""
-        start, network_before, spent = time.monotonic(), self.mesh.seconds, 0.0
+    def _grow_tree(self, booster: lgb.Booster, network: Network, iteration: int) -> bool:
+        """Grow one tree; return whether it could not be split."""
+        start, network_before = time.monotonic(), self.communicator.seconds
+        gradient_seconds = 0.0
 
         def gradients(scores: np.ndarray, _: lgb.Dataset) -> tuple[np.ndarray, np.ndarray]:
-            nonlocal spent
-            begun = time.monotonic()
-            # Scores of the last round: what biases are learned from, except before the first tree.
-            if number > 0:
+            nonlocal gradient_seconds
+            gradient_start = time.monotonic()
+            # Biases are learned from the scores of the last iteration: before the first tree
+            # there are none.
+            if iteration > 0:
                 self.objective.learn_biases(scores)
             gradient, hessian = self.objective.fill(scores)
-            # Here, because the first update resets other settings just before, which would draw.
-            if changes := self.spec.learner.for_round(number):
+            # The seed is set here because the first update resets other parameters, which draws
+            # random numbers.
+            if changes := self.learner.for_iteration(iteration):
                 booster.reset_parameter(changes)
-            self._empty_outside_bag(number, gradient, hessian)
-            spent = time.monotonic() - begun
+            self._zero_outside_bag(iteration, gradient, hessian)
+            gradient_seconds = time.monotonic() - gradient_start
             return gradient, hessian
 
         empty = booster.update(fobj=gradients)
         network.check()
-        waited = self.mesh.seconds - network_before
-        self.timings.gradient += spent
-        self.timings.network += waited
-        self.timings.trees += time.monotonic() - start - spent - waited
+        network_seconds = self.communicator.seconds - network_before
+        self.timings.gradient += gradient_seconds
+        self.timings.network += network_seconds
+        self.timings.trees += time.monotonic() - start - gradient_seconds - network_seconds
         return empty
 
-    def _empty_outside_bag(self, number: int, gradient: np.ndarray, hessian: np.ndarray) -> None:
-        inside = self.spec.learner.bag.rows(self.train.keys, number)
+    def _zero_outside_bag(self, iteration: int, gradient: np.ndarray, hessian: np.ndarray) -> None:
+        inside = self.learner.bag.contains(self.train.keys, iteration)
         if inside is not None:
             outside = np.repeat(~inside, np.diff(self.train.data.pairs.query_rows))
             gradient[outside] = 0.0
             hessian[outside] = 0.0
 
     def _validate(self, booster: lgb.Booster) -> float | None:
-        """The criterion over the validation rows of all workers."""
-        criterion = self.criterion
-        if criterion is None:
+        """Return the criterion over the validation rows of all ranks."""
+        if self.criterion is None:
             return None
         start, totals = time.monotonic(), np.zeros(2, np.int64)
-
-        def measure(scores: np.ndarray, _: lgb.Dataset) -> tuple[str, float, bool]:
-            nonlocal totals
-            with KERNELS:
-                totals = criterion.totals(scores)
-            return criterion.name, 0.0, criterion.higher_is_better
-
         if self.validation is not None:
-            booster.eval_valid(measure)
-        value = criterion.value(self.mesh.sum(totals))
+            scores = _raw_scores(booster.eval_valid)
+            with KERNELS:
+                totals = self.criterion.totals(scores, self.validation.data)
+        value = self.criterion.value(self.communicator.sum(totals))
         self.timings.validation += time.monotonic() - start
         return value
 
     def _should_stop(self, history: list[float]) -> bool:
         if self.criterion is None:
             return False
-        best = best_round(history, self.criterion.higher_is_better)
-        return len(history) - best >= self.spec.early_stopping_round
+        best = best_iteration(history, self.criterion.higher_is_better)
+        return len(history) - best >= self.plan.early_stopping_round
 
     def _keep_scores(self, booster: lgb.Booster) -> None:
-        """Where the next segment goes on from."""
-        kept: list[np.ndarray] = []
-
-        def take(scores: np.ndarray, _: lgb.Dataset) -> tuple[str, float, bool]:
-            kept.append(np.array(scores))
-            return "scores", 0.0, True
-
-        booster.eval_train(take)
-        self.scores = kept.pop()
+        """Copy the scores that the next segment starts from."""
+        self.scores = _raw_scores(booster.eval_train).copy()
         if self.validation is not None:
-            booster.eval_valid(take)
-            self.validation_scores = kept.pop()
+            self.validation_scores = _raw_scores(booster.eval_valid).copy()
+
+
+def _raw_scores(evaluate: Callable[..., object]) -> np.ndarray:
+    """Return the current raw scores (float64), which LightGBM passes to metrics only.
+
+    The array is LightGBM's buffer: it is valid until the next tree.
+    """
+    scores = np.zeros(0)
+
+    def take(current: np.ndarray, _: lgb.Dataset) -> tuple[str, float, bool]:
+        nonlocal scores
+        scores = current
+        return "scores", 0.0, True
+
+    evaluate(take)
+    return scores

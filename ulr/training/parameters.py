@@ -1,7 +1,7 @@
-"""LightGBM's settings, sorted by who obeys them: LightGBM, our objective, our bags.
+"""LightGBM's parameters, split into those for LightGBM, for our objective and for our bagging.
 
-Refused here, before any work: what LightGBM would decide from one worker's rows alone, so that
-the model would depend on how the data lies.
+A parameter is rejected if LightGBM would apply it to the rows of one rank, because the model would
+then depend on how the data is distributed.
 """
 
 from __future__ import annotations
@@ -10,125 +10,112 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from lightgbm.basic import _ConfigAliases
 
 from ulr.errors import UserError
-from ulr.kernels.hashing import splitmix64
 from ulr.training.objective import LambdaOptions
-from ulr.training.sampling import mix
+from ulr.training.sampling import Bag, derive_seed
 
-OURS = ("sigmoid", "lambdarank_truncation_level", "lambdarank_norm")
-NOT_OURS = ("objective", "metric", "num_iterations", "early_stopping_round")
-BAGGING = ("bagging_fraction", "bagging_freq", "bagging_seed")
-SAMPLED = ("feature_fraction", "feature_fraction_bynode")
-NETWORK = ("machines", "num_machines", "local_listen_port", "machine_list_filename",
-           "time_out", "tree_learner", "pre_partition")  # fmt: skip
-# What may be said only in this way. Anything else looks at a worker's own rows, at its random
-# state, or at the number of rows in a node, which are not told in rows.
-ONLY = {"boosting": "gbdt", "data_sample_strategy": "bagging", "bagging_by_query": False,
-        "extra_trees": False, "linear_tree": False, "use_quantized_grad": False,
-        "path_smooth": 0.0, "cegb_penalty_split": 0.0,
-        "cegb_penalty_feature_lazy": "", "cegb_penalty_feature_coupled": "",
-        "categorical_feature": ""}  # fmt: skip
-MOST_ROWS = 2**30 - 1
-
-
-@dataclass(frozen=True)
-class Bag:
-    """A share of the queries, drawn anew every so many rounds; `every` 0: all of them."""
-
-    fraction: float = 1.0
-    every: int = 0
-    seed: int = 3
-
-    def rows(self, keys: np.ndarray, round_number: int) -> np.ndarray | None:
-        """Whether each query (by the hash of its name) is in the bag of a round, from 0."""
-        if self.every <= 0 or self.fraction >= 1.0:
-            return None
-        draw = mix(self.seed, round_number // self.every)
-        return splitmix64(keys ^ np.uint64(draw)) < np.uint64(int(self.fraction * 2**64))
+_OBJECTIVE = ("sigmoid", "lambdarank_truncation_level", "lambdarank_norm")
+_BAGGING = ("bagging_fraction", "bagging_freq", "bagging_seed")
+_FEATURE_SAMPLING = ("feature_fraction", "feature_fraction_bynode")
+_SET_BY_TRAINING = (
+    "objective", "metric", "num_iterations", "early_stopping_round",
+    "machines", "num_machines", "local_listen_port", "machine_list_filename",
+    "time_out", "tree_learner", "pre_partition",
+)  # fmt: skip
+# Any other value uses the rows or the random state of one rank, or the rows of a node, which are
+# not counted in rows (see lightgbm_network).
+_ONLY = {"boosting": "gbdt", "data_sample_strategy": "bagging", "bagging_by_query": False,
+         "extra_trees": False, "linear_tree": False, "use_quantized_grad": False,
+         "path_smooth": 0.0, "cegb_penalty_split": 0.0,
+         "cegb_penalty_feature_lazy": "", "cegb_penalty_feature_coupled": "",
+         "categorical_feature": ""}  # fmt: skip
+_MAX_MIN_DATA = 2**30 - 1
 
 
 @dataclass(frozen=True)
 class Learner:
-    """`lightgbm` is handed to LightGBM as it is; the rest is ours."""
+    """`lightgbm` is passed to LightGBM; options and bag are applied by our code."""
 
     lightgbm: Mapping[str, Any]
     options: LambdaOptions
     bag: Bag
 
-    def for_ranks(self, ranks: int, units: int) -> dict[str, Any]:
-        """Settings of a Booster as one of `ranks`. units: of the network, in a row."""
-        settings = dict(self.lightgbm)
+    def for_ranks(self, ranks: int, units_per_row: int) -> dict[str, Any]:
+        """Return the parameters of a Booster that is one of `ranks`."""
+        parameters = dict(self.lightgbm)
         if ranks > 1:
-            rows = int(self.lightgbm.get("min_data_in_leaf", 20)) * units
-            settings |= {"tree_learner": "data", "num_machines": ranks,
-                         "min_data_in_leaf": min(max(rows, 1), MOST_ROWS)}  # fmt: skip
-        return settings
+            units = int(self.lightgbm.get("min_data_in_leaf", 20)) * units_per_row
+            parameters |= {"tree_learner": "data", "num_machines": ranks,
+                           "min_data_in_leaf": min(max(units, 1), _MAX_MIN_DATA)}  # fmt: skip
+        return parameters
 
-    def for_round(self, number: int) -> dict[str, Any]:
-        """What changes with the round: the seed that its features are sampled from. A run that
-        goes on from a checkpoint draws what an undisturbed one does, wherever the checkpoint is."""
-        if all(float(self.lightgbm.get(name, 1.0)) >= 1.0 for name in SAMPLED):
+    def for_iteration(self, iteration: int) -> dict[str, Any]:
+        """Return the parameters that change: the seed for sampling features.
+
+        As a function of the iteration it is the same in a run resumed from any checkpoint.
+        """
+        if all(float(self.lightgbm.get(name, 1.0)) >= 1.0 for name in _FEATURE_SAMPLING):
             return {}
-        seed = mix(int(self.lightgbm["feature_fraction_seed"]), number + 1) % 2**31
+        seed = derive_seed(int(self.lightgbm["feature_fraction_seed"]), iteration + 1) % 2**31
         return {"feature_fraction_seed": seed}
 
 
 def split_parameters(
     lightgbm: Mapping[str, Any], objective: str, nonnegative_weights: bool = True
 ) -> Learner:
-    """LightGBM's own parameters, the ones that our objective reads, and the bags that we draw."""
-    given = _by_main_name(lightgbm)
-    for name in (*NOT_OURS, *NETWORK):
-        if name in given:
+    """Check the parameters and split them by who applies them."""
+    parameters = _by_main_name(lightgbm)
+    for name in _SET_BY_TRAINING:
+        if name in parameters:
             raise UserError(
                 f"lightgbm.{name} is set by training itself; see the train section instead"
             )
-    for name, only in ONLY.items():
-        if given.get(name, only) != only:
+    for name, only in _ONLY.items():
+        if parameters.get(name, only) != only:
             raise UserError(
-                f"lightgbm.{name} = {given[name]!r}: the model would depend on how the data is "
-                f"split over workers; only {only!r} is allowed"
+                f"lightgbm.{name} = {parameters[name]!r}: the model would depend on how the data "
+                f"is split over workers; only {only!r} is allowed"
             )
-    ours = {key: given[key] for key in OURS if key in given}
-    seed = int(given.get("seed", 0))
+    seed = int(parameters.get("seed", 0))
     bag = Bag(
-        float(given.get("bagging_fraction", 1.0)),
-        int(given.get("bagging_freq", 0)),
-        int(given.get("bagging_seed", seed)),
+        float(parameters.get("bagging_fraction", 1.0)),
+        int(parameters.get("bagging_freq", 0)),
+        int(parameters.get("bagging_seed", seed)),
     )
-    rest = {key: value for key, value in given.items() if key not in {*OURS, *BAGGING}}
+    options = LambdaOptions(
+        **{name: parameters[name] for name in _OBJECTIVE if name in parameters},
+        objective=objective,
+        nonnegative_weights=nonnegative_weights,
+    )
+    rest = {k: v for k, v in parameters.items() if k not in {*_OBJECTIVE, *_BAGGING}}
     rest.setdefault("feature_fraction_seed", seed)
     if not rest.get("force_row_wise"):
-        rest["force_col_wise"] = True  # row-wise keeps the matrix twice, and timing would choose
+        # Row-wise stores the matrix twice, and LightGBM would choose by timing both.
+        rest["force_col_wise"] = True
     if int(rest.get("min_data_in_leaf", 20)) <= 1:
         rest["min_data_in_leaf"] = 0  # leaves are bounded by Hessian, not by an estimate of rows
-    fixed = {"verbosity": -1, **rest, "objective": "none", "feature_pre_filter": False}
-    return Learner(
-        fixed,
-        LambdaOptions(**ours, objective=objective, nonnegative_weights=nonnegative_weights),
-        bag,
-    )
+    rest = {"verbosity": -1, **rest, "objective": "none", "feature_pre_filter": False}
+    return Learner(rest, options, bag)
 
 
 def _by_main_name(lightgbm: Mapping[str, Any]) -> dict[str, Any]:
-    """Every setting by the main one of its names; LightGBM would choose between two of them."""
-    given: dict[str, Any] = {}
-    called: dict[str, str] = {}
+    """Return the parameters by their main names; two aliases of one parameter are an error."""
+    parameters: dict[str, Any] = {}
+    aliases: dict[str, str] = {}
     for alias, value in lightgbm.items():
         name = _main_name(alias)
-        if name in given:
+        if name in parameters:
             raise UserError(
-                f"lightgbm.{called[name]} and lightgbm.{alias} are two names for one setting; "
-                "give one of them"
+                f"lightgbm.{aliases[name]} and lightgbm.{alias} are two names for one setting; "
+                "set one of them"
             )
-        given[name], called[name] = value, alias
-    return given
+        parameters[name], aliases[name] = value, alias
+    return parameters
 
 
-def _main_name(given: str) -> str:
-    """Only the main name of a setting has a list of others."""
-    names = _ConfigAliases.get_by_alias(given)
-    return next((name for name in names if len(_ConfigAliases.get_sorted(name)) > 1), given)
+def _main_name(alias: str) -> str:
+    """Return the main name of a parameter: the only one for which LightGBM lists aliases."""
+    names = _ConfigAliases.get_by_alias(alias)
+    return next((name for name in names if len(_ConfigAliases.get_sorted(name)) > 1), alias)

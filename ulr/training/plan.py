@@ -1,4 +1,4 @@
-"""What is asked of one training, and what to remember of it."""
+"""The settings of one training."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from ulr.training.local import TrainedRanker
+from ulr.training.objective import Biases, initial_biases
+from ulr.training.parameters import Learner, split_parameters
+from ulr.training.validation import ndcg_cutoff
 
-LEARNED = "unbiased-lambdamart"  # the method whose biases are learned while training
+UNBIASED_LAMBDAMART = "unbiased-lambdamart"  # the method that learns t+ and t- while training
 
 
 @dataclass(frozen=True)
 class TrainPlan:
-    """Settings of one training, as plain values."""
+    """Settings of one training, as plain values.
+
+    early_stopping_round: 0 grows all iterations. checkpoint_every: 0 saves at the end only.
+    theta: t+ is fixed to it and only t- is learned. feature_names: written into the model, or
+    LightGBM's own if empty.
+    """
 
     method: str
     num_iterations: int
@@ -27,19 +34,18 @@ class TrainPlan:
     early_stopping_round: int = 0
     bias_regularization: int = 2
     position_bins: int = 50
-    theta: np.ndarray | None = None  # given: only t- is learned
+    theta: np.ndarray | None = None
     checkpoint_every: int = 50
-    feature_names: Sequence[str] = ()  # written into the model; none: LightGBM's own
+    feature_names: Sequence[str] = ()
 
+    def learner(self) -> Learner:
+        """Check the settings and return those of the learner."""
+        ndcg_cutoff(self.early_stopping_metric)
+        return split_parameters(self.lightgbm, self.objective, self.nonnegative_weights)
 
-def record_of(ranker: TrainedRanker, plan: TrainPlan) -> dict[str, Any]:
-    """What is kept beside the model: how it was made and what was learned with it."""
-    biases = ranker.biases
-    return {
-        "method": plan.method,
-        "best_iteration": ranker.best_iteration,
-        "validation": {plan.early_stopping_metric: ranker.history} if ranker.history else {},
-        "t_plus": biases.t_plus.tolist() if biases else None,
-        "t_minus": biases.t_minus.tolist() if biases else None,
-        "lightgbm": dict(plan.lightgbm),
-    }
+    def initial_biases(self, max_position: int) -> Biases | None:
+        """Return t+ and t- before the first iteration, or None if the method has none."""
+        if self.method != UNBIASED_LAMBDAMART:
+            return None
+        bins = min(self.position_bins, max_position)
+        return initial_biases(bins, self.bias_regularization, self.theta)

@@ -10,10 +10,11 @@ from pyspark.sql import SparkSession
 
 from ulr.config.settings import Train
 from ulr.training.checkpoint import Checkpoints
-from ulr.training.distributed.driver import DistributedOptions, Training, train_on_spark
+from ulr.training.distributed.driver import DistributedOptions, TrainingResult, train_on_spark
 from ulr.training.distributed.shuffle import PairFiles
 from ulr.training.distributed.telemetry import Event
-from ulr.training.plan import TrainPlan, record_of
+from ulr.training.loop import IterationCallback
+from ulr.training.plan import TrainPlan
 from ulr.warehouse.stage import fingerprint, fingerprint_of, publish_if_changed
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import (
@@ -35,9 +36,9 @@ _NOT_IN_FINGERPRINT = (
 
 @dataclass(frozen=True)
 class ModelOutcome(Outcome):
-    """With how training went, where there was one."""
+    """An outcome with the result of training, unless it was skipped."""
 
-    training: Training | None = None
+    training: TrainingResult | None = None
 
 
 def build_model(
@@ -47,42 +48,66 @@ def build_model(
     train: Train,
     *,
     force: bool = False,
-    tell: Callable[[int, float | None], None] | None = None,
+    on_iteration: IterationCallback | None = None,
     concurrent_runs: int = 1,
 ) -> ModelOutcome:
     """Publish `models` of one method: model.txt and record.json.
 
-    concurrent_runs: trainings that share the cluster, this one included.
+    on_iteration: called on another thread. concurrent_runs: trainings that share the cluster, this
+    one included.
     """
     partition = partition_name(plan.method)
     files = warehouse.files("pairs", partition)
     names = warehouse.require("pairs", partition).inputs.get("feature_names", [])
 
-    def write(model: WriteTransaction) -> Training:
+    def write(model: WriteTransaction) -> TrainingResult:
         checkpoints = Checkpoints(warehouse.storage.url, partition, model.fingerprint)
-        checkpoints.sweep(keep_own=not force)
+        checkpoints.delete(keep_own=not force)
         iterations: list[Event] = []
+
+        def on_event(event: Event) -> None:
+            iterations.append(event)
+            if on_iteration is not None:
+                on_iteration(event["iteration"], event["value"])
+
         training = train_on_spark(
             start_spark(),
             PairFiles(warehouse.storage.url, files, plan.validation_fraction),
             replace(plan, feature_names=names),
-            distributed_options(train, concurrent_runs),
+            DistributedOptions(train.num_workers, train.worker_timeout, train.max_retries,
+                               concurrent_runs=concurrent_runs),
             checkpoints,
-            hear=lambda event: _note(iterations, event, tell),
-        )
-        record = record_of(training.ranker, plan) | _course(training, iterations)
+            on_event=on_event,
+        )  # fmt: skip
         folder = Storage(model.url)
         folder.write_text(training.ranker.model_text(), "model.txt")
-        folder.write_json(record, "record.json")
+        folder.write_json(_record(plan, training, iterations), "record.json")
         model.publish({"trees": training.ranker.best_iteration, "queries": training.queries,
                        "rows": training.rows, "pairs": training.pairs})  # fmt: skip
-        checkpoints.sweep(keep_own=False)
+        checkpoints.delete(keep_own=False)
         return training
 
     outcome, training = publish_if_changed(
         warehouse, "models", partition, **_origin(warehouse, plan, train), write=write, force=force
     )
     return ModelOutcome(outcome.manifest, outcome.skipped, training)
+
+
+def _record(plan: TrainPlan, training: TrainingResult, iterations: list[Event]) -> dict[str, Any]:
+    """Return what is kept of a training besides its model."""
+    ranker = training.ranker
+    biases = ranker.biases
+    return {
+        "method": plan.method,
+        "best_iteration": ranker.best_iteration,
+        "validation": {plan.early_stopping_metric: ranker.history} if ranker.history else {},
+        "t_plus": biases.t_plus.tolist() if biases else None,
+        "t_minus": biases.t_minus.tolist() if biases else None,
+        "lightgbm": dict(plan.lightgbm),
+        "workers": [asdict(report) for report in training.reports],
+        "iterations": iterations,
+        "failures": training.failures,
+    }
 
 
 def model_fingerprint(warehouse: Warehouse, plan: TrainPlan, train: Train) -> str:
@@ -104,22 +129,3 @@ def _origin(warehouse: Warehouse, plan: TrainPlan, train: Train) -> dict[str, An
         inputs["theta"] = fingerprint(plan.theta.tolist())
     settings = {"train": train.model_dump(), "lightgbm": dict(plan.lightgbm)}
     return {"inputs": inputs, "settings": settings, "not_in_fingerprint": _NOT_IN_FINGERPRINT}
-
-
-def distributed_options(train: Train, concurrent_runs: int = 1) -> DistributedOptions:
-    """The settings that say how the work is shared out."""
-    return DistributedOptions(
-        train.num_workers, train.worker_timeout, train.max_retries, concurrent_runs=concurrent_runs
-    )
-
-
-def _note(iterations: list[Event], event: Event, tell: Callable | None) -> None:
-    iterations.append(event)
-    if tell is not None:
-        tell(event["round"], event["value"])
-
-
-def _course(outcome: Training, iterations: list[Event]) -> dict[str, Any]:
-    """How it went: every worker's time, every round's, and what failed on the way."""
-    workers = [asdict(report) for report in outcome.reports]
-    return {"workers": workers, "rounds": iterations, "failures": outcome.failures}

@@ -8,7 +8,8 @@ the base. A variant that differs in training only also reads the re-run's pairs.
 from __future__ import annotations
 
 from ulr.errors import UserError
-from ulr.warehouse.tables import Manifest, Warehouse
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Warehouse
 
 GROUPS = ("groups",)
 PAIRS = (*GROUPS, "propensities", "joint_propensities", "diagnostics", "pairs")
@@ -20,32 +21,16 @@ class OverlayWarehouse(Warehouse):
 
     def __init__(self, base: Warehouse, *folder: str, shared: tuple[str, ...] = GROUPS) -> None:
         super().__init__(base.storage.child(*folder))
-        self._own = Warehouse(self.storage.url)
         self.base, self.shared = base, shared
 
     def owns(self, table: str, partition: str = "") -> bool:
-        """Return whether the partition is stored here."""
         health = table == "metrics" and partition.startswith(_HEALTH) and "pairs" in self.shared
         return table not in self.shared and not health
 
-    def current(self, table: str, partition: str = "") -> Manifest | None:
-        """Return the published version, or None."""
-        return self._home(table, partition).current(table, partition)
-
-    def require(self, table: str, partition: str = "") -> Manifest:
-        """Return the published version; raise UserError if there is none."""
-        return self._home(table, partition).require(table, partition)
-
-    def partitions(self, table: str) -> list[str]:
-        """Return the published partitions, sorted."""
-        return self._home(table).partitions(table)
-
-    def files(self, table: str, partition: str = "") -> list[str]:
-        """Return the paths of the published files; raise UserError if there is no version."""
-        return self._home(table, partition).files(table, partition)
-
-    def _home(self, table: str, partition: str = "") -> Warehouse:
-        return self._own if self.owns(table, partition) else self.base
+    def storage_of(self, table: str, partition: str = "") -> Storage:
+        if self.owns(table, partition):
+            return self.storage
+        return self.base.storage_of(table, partition)
 
 
 def check_name(option: str, name: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
+from ulr.engine.failures import reraise_user_errors
 from ulr.warehouse.schema import SCHEMA_VERSION
 from ulr.warehouse.tables import Outcome, Warehouse
 
@@ -53,7 +54,8 @@ def publish_if_changed(
             )
             for target in targets
         ]
-        result = write(*transactions)
+        with reraise_user_errors():
+            result = write(*transactions)
         manifests = [t.manifest for t in transactions if t.manifest is not None]
     if len(manifests) < len(targets):
         raise RuntimeError(f"{table} {partition}: `write` returned without publishing every table")

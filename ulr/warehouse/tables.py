@@ -113,12 +113,16 @@ class Warehouse:
         self.storage = Storage(url)
 
     def owns(self, table: str, partition: str = "") -> bool:
-        """Return whether the partition is stored here; an overlay reads some from elsewhere."""
+        """Return whether the partition is stored here; an overlay reads some from its base."""
         return True
+
+    def storage_of(self, table: str, partition: str = "") -> Storage:
+        """Return the storage that holds the partition."""
+        return self.storage
 
     def current(self, table: str, partition: str = "") -> Manifest | None:
         """Return the published version, or None."""
-        content = self.storage.read_json(_join(table, partition), MANIFEST)
+        content = self.storage_of(table, partition).read_json(_join(table, partition), MANIFEST)
         return Manifest(**content) if content else None
 
     def require(self, table: str, partition: str = "") -> Manifest:
@@ -128,20 +132,20 @@ class Warehouse:
             names = self.partitions(table)
             stage = _WRITTEN_BY.get(table, table)
             hint = f"there is {names[0]} to {names[-1]}" if names else f"run `ulr {stage}` first"
-            name = f"{table} {partition}".strip()
-            raise UserError(f"the warehouse {self.storage.shown()} has no {name}; {hint}")
+            name, where = f"{table} {partition}".strip(), self.storage_of(table, partition).shown()
+            raise UserError(f"the warehouse {where} has no {name}; {hint}")
         return manifest
 
     def partitions(self, table: str) -> list[str]:
         """Return the published partitions, sorted."""
-        names = self.storage.folders(table)
-        return [n for n in names if self.storage.exists(_join(table, n), MANIFEST)]
+        storage = self.storage_of(table)
+        return [n for n in storage.folders(table) if storage.exists(_join(table, n), MANIFEST)]
 
     def files(self, table: str, partition: str = "") -> list[str]:
         """Return the paths of the published files; raise UserError if there is no version."""
         manifest = self.require(table, partition)
-        where = _join(table, partition)
-        return [self.storage.path(where, manifest.folder, name) for name in manifest.files]
+        folder = _join(table, partition), manifest.folder
+        return [self.storage_of(table, partition).path(*folder, n) for n in manifest.files]
 
     def read(self, table: str, partition: str = "") -> pa.Table:
         """Return all rows of a small table."""

@@ -1,82 +1,40 @@
 from __future__ import annotations
 
 import socket
-import time
 
-import pytest
-
-from ulr.engine.failures import refusal_in, summarize
-from ulr.training.checkpoint import Checkpoints, TrainState
-from ulr.training.distributed.telemetry import Reporter, listening
+from tests.support.waiting import wait_until
+from ulr.training.distributed.telemetry import EventSender, listen_for_events
 
 
-def wait_for(condition, seconds=10.0):
-    by = time.monotonic() + seconds
-    while not condition() and time.monotonic() < by:
-        time.sleep(0.02)
-    assert condition()
-
-
-def test_the_driver_hears_every_event_of_a_worker_with_the_right_token():
-    heard = []
-    with listening("127.0.0.1", "token", heard.append) as port:
-        reporter = Reporter(("127.0.0.1", port), "token")
+def test_the_driver_receives_every_event_of_a_worker_with_the_right_token():
+    events = []
+    with listen_for_events("127.0.0.1", "token", events.append) as port:
+        sender = EventSender(("127.0.0.1", port), "token")
         for number in range(3):
-            reporter.tell({"round": number})
-        wait_for(lambda: len(heard) == 3)
-        reporter.close()
-    assert [event["round"] for event in heard] == [0, 1, 2]
+            sender.send({"iteration": number})
+        wait_until(lambda: len(events) == 3)
+        sender.close()
+    assert [event["iteration"] for event in events] == [0, 1, 2]
 
 
-def test_strangers_are_not_heard_and_do_not_disturb():
-    heard = []
+def test_events_of_strangers_are_ignored():
+    events = []
     with (
-        listening("127.0.0.1", "token", heard.append) as port,
+        listen_for_events("127.0.0.1", "token", events.append) as port,
         socket.create_connection(("127.0.0.1", port)) as stranger,
     ):
-        stranger.sendall(b'{"round": 99}\n' * 10)
-        Reporter(("127.0.0.1", port), "wrong").tell({"round": 98})
-        reporter = Reporter(("127.0.0.1", port), "token")
-        reporter.tell({"round": 1})
-        wait_for(lambda: heard)
-        reporter.close()
-    assert heard == [{"round": 1}]
+        stranger.sendall(b'{"iteration": 99}\n' * 10)
+        EventSender(("127.0.0.1", port), "wrong").send({"iteration": 98})
+        sender = EventSender(("127.0.0.1", port), "token")
+        sender.send({"iteration": 1})
+        wait_until(lambda: events)
+        sender.close()
+    assert events == [{"iteration": 1}]
 
 
-def test_a_worker_that_cannot_reach_the_driver_goes_on_in_silence():
+def test_without_a_driver_events_are_dropped():
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        reporter = Reporter(closed.getsockname(), "token")
-    reporter.tell({"round": 1})
-    Reporter(None, "token").tell({"round": 1})
-
-
-def test_a_checkpoint_of_other_inputs_is_not_taken_up(tmp_path):
-    mine = Checkpoints(str(tmp_path), "method=joint", "abc")
-    other = Checkpoints(str(tmp_path), "method=joint", "def")
-    state = TrainState(num_iterations=5, model="text", history=(0.1, 1 / 3))
-    mine.save(state)
-    assert mine.load(None) == state
-    assert other.load(None) == TrainState()
-    other.sweep(keep_own=True)
-    assert mine.load(None) == TrainState()
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("An exception\nTraceback:\n  File x\nulr.training.mesh.PeerLost: worker 1 has gone\n\n",
-         "PeerLost: worker 1 has gone"),
-        ("Job aborted.\nValueError: bad\n\tat java.lang.Thread.run\n", "ValueError: bad"),
-        ("nothing known", "nothing known"),
-    ],
-)  # fmt: skip
-def test_a_failure_is_told_in_one_line(text, reason):
-    assert summarize(text) == reason
-    assert refusal_in(text) is None
-
-
-@pytest.mark.parametrize("by", ["ulr.errors.", "PeerLost: worker 1 stopped: "])
-def test_a_refusal_in_a_task_keeps_its_words(by):
-    text = f"Traceback:\n{by}UserError: rows differ; make them equal\nSQLSTATE: 38000"
-    assert refusal_in(text) == "rows differ; make them equal"
+        sender = EventSender(closed.getsockname(), "token")
+    sender.send({"iteration": 1})
+    EventSender(None, "token").send({"iteration": 1})

@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -19,7 +20,8 @@ from ulr.groups.window import window_dates
 from ulr.propensity.diagnostics import Finding
 from ulr.propensity.stage import build_propensities, drift
 from ulr.propensity.tables import as_json, curve_table, summary_lines
-from ulr.report.figures import KINDS, curve_figure, read_truth
+from ulr.report.charts.propensities import propensities_svg
+from ulr.report.tables import read_truth
 from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr propensities --date 2026-01-03 --figure theta.svg"
@@ -37,8 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Estimate, publish, and print the estimates with their diagnostics."""
-    check_target("--figure", args.figure, KINDS)
-    truth = read_truth(args.truth) if args.truth else {}
+    check_target("--figure", args.figure, ".svg")
+    truth = read_truth(args.truth) if args.truth else []
     warehouse = Warehouse(settings.warehouse.path)
     dates = window_dates(warehouse, args.date, settings.propensities.window_days)
     start = partial(start_session, "propensities", settings.spark)
@@ -53,7 +55,8 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     for finding in findings:
         print_line(f"  drift {finding.verdict}: {finding.message} (p = {finding.p_value:.2g})")
     if args.figure:
-        curve_figure(curve_table(outcome.results).to_pylist(), args.figure, truth=truth)
+        figure = propensities_svg(curve_table(outcome.results).to_pylist(), truth)
+        Path(args.figure).write_text(figure, encoding="utf-8")
     estimates = {} if outcome.skipped else as_json(outcome.results)
     drifts = {"drift": [asdict(finding) for finding in findings]}
     return CommandResult(outcome.to_json() | estimates | drifts)

@@ -12,9 +12,9 @@ from ulr.cli.terminal import CommandResult, print_line, print_table
 from ulr.config.settings import Settings
 from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.registry.client import registry_of
-from ulr.registry.outbox import queue_if_unavailable, sync, waiting
-from ulr.registry.promotion import ROLLED_BACK
+from ulr.registry.outbox import queue_if_unavailable, queued, sync
 from ulr.registry.submission import submission_of
+from ulr.registry.tags import METHOD, ROLLED_BACK, VERDICT, WINDOW
 from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr registry list"
@@ -36,22 +36,22 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
         print_table(_table(registry.name, versions))
         return CommandResult({"name": registry.name, "versions": versions})
     if args.action == "send":
-        training = submission_of(warehouse, settings)
-        with queue_if_unavailable(warehouse, training):
-            sent = [registry.send(training)]
+        submission = submission_of(warehouse, settings)
+        with queue_if_unavailable(warehouse, submission):
+            sent = [registry.register(submission)]
     else:
         sent = sync(registry, warehouse)
     for version in sent:
         done = "registered" if version.new else "is registered already"
-        print_line(f"registry: {version.tags['ulr.method']} {version.tags['ulr.window']} {done}, "
+        print_line(f"registry: {version.tags[METHOD]} {version.tags[WINDOW]} {done}, "
                    f"version {version.version} of {registry.name}")  # fmt: skip
     if not sent:
-        print_line(f"registry: {len(waiting(warehouse))} models are queued")
+        print_line(f"registry: {len(queued(warehouse))} models are queued")
     return CommandResult({"name": registry.name, "sent": [asdict(version) for version in sent]})
 
 
 def _versions(registry: Registry) -> list[dict[str, Any]]:
-    holders = {alias: registry.holder(alias) for alias in (CHAMPION, CHALLENGER)}
+    holders = {alias: registry.version_with_alias(alias) for alias in (CHAMPION, CHALLENGER)}
     return [
         {"version": one.version, "run_id": one.run_id, "tags": dict(one.tags),
          "aliases": [a for a, held in holders.items() if held and held.version == one.version]}
@@ -62,7 +62,7 @@ def _versions(registry: Registry) -> list[dict[str, Any]]:
 def _table(name: str, versions: list[dict[str, Any]]) -> Table:
     table = Table("version", "alias", "method", "window", "verdict", title=name)
     for one in versions:
-        tags = [one["tags"].get(f"ulr.{n}", "") for n in ("method", "window")]
+        tags = [one["tags"].get(name, "") for name in (METHOD, WINDOW)]
         table.add_row(str(one["version"]), ", ".join(one["aliases"]), *tags, _verdict(one))
     return table
 
@@ -72,4 +72,4 @@ def _verdict(version: dict[str, Any]) -> str:
     reason = version["tags"].get(ROLLED_BACK)
     if reason and CHAMPION not in version["aliases"]:
         return f"rolled back: {reason}"
-    return version["tags"].get("ulr.verdict", "")
+    return version["tags"].get(VERDICT, "")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Settings
-from ulr.report.store import FOLDER, kept_facts, latest_night, page_place, write_page
+from ulr.report.store import FOLDER, latest_night, load_facts, page_location, write_page
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
 
@@ -28,8 +28,8 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Write the page next to its facts."""
     storage = Warehouse(settings.warehouse.path).storage
     name = args.run or latest_night(storage)
-    content = write_page(storage, kept_facts(storage, name))
-    path, size = page_place(storage, name), len(content.encode())
+    content = write_page(storage, load_facts(storage, name))
+    path, size = page_location(storage, name), len(content.encode())
     print_line(f"report {name}: {size / 1000:,.0f} KB -> {path}")
     if args.open and not _open(storage, name, content):
         print_line("report: no browser found; open the file by hand")

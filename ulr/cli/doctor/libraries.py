@@ -22,14 +22,16 @@ def spark_slots(settings: Mapping[str, object], workers: int) -> Finding:
     spark = import_module("ulr.engine.session").start_session("doctor", settings)
     barrier = import_module("ulr.training.distributed.barrier")
     try:
-        barrier.check_slots(spark, workers, wait=SLOTS_WAIT_S)
+        barrier.check_slots(spark, workers, timeout=SLOTS_WAIT_S)
     except UserError as error:
         return Finding(
             ERROR,
             str(error),
-            f"ulr doctor --set train.num_workers={max(barrier.slots_of(spark), 1)}",
+            f"ulr doctor --set train.num_workers={max(barrier.task_slots(spark), 1)}",
         )
-    message = f"Spark {spark.version} on {spark.sparkContext.master} runs {barrier.slots_of(spark)}"
+    message = (
+        f"Spark {spark.version} on {spark.sparkContext.master} runs {barrier.task_slots(spark)}"
+    )
     return Finding(OK, f"{message} tasks at once, train.num_workers = {workers}")
 
 

@@ -1,1 +1,1 @@
-"""One section of the page a file: facts in, HTML out."""
+"""One module per section of the page: facts in, the context of its template out."""

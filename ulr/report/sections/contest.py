@@ -1,105 +1,95 @@
-"""Champion against challenger: the leads of a night's model, with their intervals."""
+"""The model of a night against the champion: relative differences with their intervals."""
 
 from __future__ import annotations
 
-from ulr.report.charts import Span, spans_chart
-from ulr.report.facts import Facts, Missing, Row, part
+from typing import Any
+
+from ulr.report import metrics
+from ulr.report.blocks import Cell, Figure, Table
+from ulr.report.charts.rows import IntervalsChart, Value
+from ulr.report.facts import Facts, Missing, Row, require
 from ulr.report.format import count, fixed, interval, known, p_value, signed
-from ulr.report.html import Cell, Html, figure, join, paragraph, table
-from ulr.report.metrics import (
-    CHAMPION,
-    LOGGING,
-    direction,
-    judges,
-    lower_is_better,
-    metric_name,
-    metrics_there,
-    subject_name,
-    subjects,
-    values,
-)
-from ulr.report.svg import twice
 
 DRAWN = ("snips_dcg", "snips_arp", "snips_precision_at_1", "snips_precision_at_3", "ips_dcg",
          "ndcg_at_1", "ndcg_at_3", "ndcg_at_10", "map")  # fmt: skip
 
 
-def render(facts: Facts) -> Html:
-    """The leads over the champion, or over the ranking that was shown where there was none."""
-    part(facts, "metrics", "evaluation")
-    ours = facts.methods[0]
-    there = subjects(facts)
-    rival = CHAMPION if CHAMPION in there else LOGGING
-    leads, theirs = values(facts, ours, rival), values(facts, rival)
+def context(facts: Facts) -> dict[str, Any]:
+    """Compare with the champion, or with the production ranking if there is no champion."""
+    require(facts, "metrics", "evaluation")
+    model = facts.methods[0]
+    has_champion = metrics.CHAMPION in metrics.subjects(facts)
+    rival = metrics.CHAMPION if has_champion else metrics.LOGGING
+    leads = metrics.values(facts, model, rival)
     if not leads:
-        raise Missing(f"{ours} was judged alone: no lead over {subject_name(rival)} is stored.")
-    who = "the champion" if rival == CHAMPION else f"the ranking that was shown{_why_not(facts)}"
-    drawn = [_lead(facts, m, leads[m], theirs[m]) for m in metrics_there(facts, ours)
-             if m in leads and m in theirs and (m in DRAWN or m == facts.metric)]  # fmt: skip
-    spans = [one for one in drawn if one is not None]
-    if not spans:
-        raise Missing(f"No lead over {subject_name(rival)} can be told: its own value is not known "
-                      "for any metric; the queries that judge had no clicks.")  # fmt: skip
-    queries = (leads.get(facts.metric) or next(iter(leads.values())))["queries"] or 0
-    intro = paragraph(
-        f"{ours} against {who}, judged by {queries:,} {judges(facts)}"
-        + (f", shown {_dates(facts.judged)}" if facts.judged else "")
-        + ". Both rank the same pages, and are compared query by query; intervals are 95%, with "
-        "whole queries as clusters."
-    )
-    alternative = f"Lead of {ours} over {subject_name(rival)} with 95% intervals: " + "; ".join(
-        f"{s.name} {s.text}" for s in spans
-    )
-    whose = "champion's" if rival == CHAMPION else "shown ranking's"
-    draw = twice(lambda width: spans_chart(
-        width, spans, x_name=f"lead in % of the {whose} value", alternative=alternative, zero=True,
-        sides="better →"))  # fmt: skip
-    caption = ("Lead over the rival in per cent of its value, turned so that right is better. An "
-               "interval that crosses the line at 0 leaves the difference open.")  # fmt: skip
-    return join(intro, figure(draw, caption, _duel_table(facts, ours, rival, there)))
+        raise Missing(f"{model} was evaluated alone: no difference from "
+                      f"{metrics.subject_name(rival)} is stored.")  # fmt: skip
+    first, _, last = facts.evaluated_on.partition("..")
+    return {
+        "model": model,
+        "champion": has_champion,
+        "reason": "" if has_champion else _reason(facts),
+        "queries": count(leads.get(facts.metric, next(iter(leads.values())))["queries"] or 0),
+        "kind": metrics.evaluation_queries(facts),
+        "first": first,
+        "last": last or first,
+        "figure": _figure(facts, model, rival),
+    }
 
 
-def _why_not(facts: Facts) -> str:
-    """Why the rival is not the champion."""
+def _reason(facts: Facts) -> str:
+    """Return why the model is not compared with the champion."""
     if facts.verdict is None:
-        return ", for the night did not come as far as the champion"
+        return "the night ended before the comparison with the champion"
     if facts.verdict["outcome"] == "champion":
-        return ", for it is the champion itself"
-    return ", for " + ("the champion could not rank these pages" if facts.verdict["champion"]
-                       else "there was no champion yet")  # fmt: skip
+        return "this model is already the champion"
+    return ("the champion could not rank these pages" if facts.verdict["champion"]
+            else "there was no champion yet")  # fmt: skip
 
 
-def _dates(judged: str) -> str:
-    first, _, last = judged.partition("..")
-    return f"on {first}" if last in ("", first) else f"from {first} to {last}"
+def _figure(facts: Facts, model: str, rival: str) -> Figure:
+    name = metrics.subject_name(rival)
+    leads, rival_values = metrics.values(facts, model, rival), metrics.values(facts, rival)
+    values = [
+        _relative(metric, leads[metric], rival_values[metric]["value"], metric == facts.metric)
+        for metric in metrics.metrics_of(facts, model)
+        if (metric in DRAWN or metric == facts.metric) and metric in leads
+        and rival_values.get(metric, {}).get("value")
+    ]  # fmt: skip
+    if not values:
+        raise Missing(f"The difference from {name} is unknown: none of its metrics has a value, "
+                      "because the evaluation queries had no clicks.")  # fmt: skip
+    return Figure(
+        IntervalsChart(f"Difference of {model} from {name}, 95% intervals", values,
+                       f"difference in % of the {name} value", "better →"),
+        f"Difference in percent of the {name} value. Right of 0 is better; the sign is flipped "
+        "where lower values are better. If an interval includes 0, the difference is not "
+        "significant.",
+        _table(facts, model, rival),
+    )  # fmt: skip
 
 
-def _lead(facts: Facts, metric: str, row: Row, rival: Row) -> Span | None:
-    """The lead as a share of the rival's value, so that metrics of any unit share an axis."""
-    if not rival["value"] or not known(row["value"]):
-        return None
-    unit = 100 / abs(rival["value"]) * (-1 if lower_is_better(metric) else 1)
+def _relative(metric: str, row: Row, rival: float, strong: bool) -> Value:
+    """Return the lead in percent of the rival's value, so that all metrics share an axis."""
+    unit = 100 / abs(rival) * metrics.sign(metric)
     ends = sorted(unit * row[name] for name in ("lower", "upper") if known(row[name]))
     lower, upper = ends if len(ends) == 2 else (None, None)
     value = unit * row["value"]
-    return Span(metric_name(metric), value, lower, upper, signed(value, 1).text + " %",
-                strong=metric == facts.metric)  # fmt: skip
+    name = metrics.metric_name(metric)
+    return Value(name, value, f"{signed(value, 1)} %", strong, lower, upper)
 
 
-def _duel_table(facts: Facts, ours: str, rival: str, there: list[str]) -> Html:
-    others = [rival, *(name for name in there if name not in (ours, rival))]
-    headings = ["metric", ours, *(subject_name(o) for o in others), "lead", "95% interval", "p",
+def _table(facts: Facts, model: str, rival: str) -> Table:
+    names = [model, rival, *(n for n in metrics.subjects(facts) if n not in (model, rival))]
+    own = {name: metrics.values(facts, name) for name in names}
+    leads = metrics.values(facts, model, rival)
+    rows: list[list[Cell]] = [
+        [metrics.metric_name(metric), *(fixed(own[n].get(metric, {}).get("value")) for n in names),
+         signed(lead["value"]), interval(lead["lower"], lead["upper"], sign=True),
+         p_value(lead["p_value"]), metrics.better(metric), count(lead["queries"])]
+        for metric in metrics.metrics_of(facts, model) if (lead := leads.get(metric))
+    ]  # fmt: skip
+    headings = ["metric", *map(metrics.subject_name, names), "difference", "95% interval", "p",
                 "better", "queries"]  # fmt: skip
-    leads = values(facts, ours, rival)
-    rows: list[list[Cell]] = []
-    for metric in metrics_there(facts, ours):
-        lead = leads.get(metric)
-        if lead is None:
-            continue
-        cells = [
-            fixed(values(facts, name).get(metric, {}).get("value")) for name in (ours, *others)
-        ]
-        rows.append([metric_name(metric), *cells, signed(lead["value"]),
-                     interval(lead["lower"], lead["upper"], sign=True), p_value(lead["p_value"]),
-                     direction(metric).split()[0], count(lead["queries"])])  # fmt: skip
-    return table(headings, rows, f"{ours} and its rivals; lead over {subject_name(rival)}")
+    return Table(f"Metrics of {model} and of other rankings; difference from "
+                 f"{metrics.subject_name(rival)}", headings, rows)  # fmt: skip

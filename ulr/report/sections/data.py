@@ -1,101 +1,68 @@
-"""What was read: days, pages, queries, patterns; and what was set aside, with examples."""
+"""The log of the window: pages, queries and click patterns by day, and quarantined rows."""
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from ulr.clicklog.contract import REASONS
-from ulr.report.charts import bars_chart
-from ulr.report.facts import Facts, Row, by_method, part
-from ulr.report.format import count, share
-from ulr.report.html import Cell, Html, figure, join, node, paragraph, table
-from ulr.report.svg import twice
+from ulr.report.blocks import Code, Figure, Table
+from ulr.report.charts.rows import BarsChart, Value
+from ulr.report.facts import Facts, Row, by_method, require
+from ulr.report.format import count, percent
 
 DRAWN = 31  # days in the figure
-LEFT_OUT = {
-    "duplicates": "repeated sessions, dropped",
-    "duplicate_rows": "repeated rows, dropped",
-    "cut": "lists cut at `groups.max_position`",
+DROPPED = {
+    "duplicates": "repeated sessions dropped",
+    "duplicate_rows": "repeated rows dropped",
+    "cut": "lists truncated at `groups.max_position`",
 }
+COLUMNS = {"read": "rows read", "pages": "pages", "queries": "queries", "groups": "rankings",
+           "patterns": "patterns", "duplicates": "duplicates", "cut": "truncated"}  # fmt: skip
 
 
-def render(facts: Facts) -> Html:
-    """Totals of the window, a row for every day, and the quarantine."""
-    days = part(facts, "days", "days of groups")
+def context(facts: Facts) -> dict[str, Any]:
+    """Return totals of the window, a row for every day, and the quarantine."""
+    days = require(facts, "days", "days of groups")
     total: Counter[str] = Counter()
     for day in days:
-        total.update({k: v for k, v in day.items() if k != "date"})
-    bad = sum(n for name, n in total.items() if name.startswith("bad:"))
-    trained = next(iter(by_method(facts, facts.trainings).values()), {})
-    figures = {
-        "window": _window(days),
-        "pages": count(total["pages"]).text,
-        "rankings": count(total["groups"]).text,
-        "click patterns": count(total["patterns"]).text,
-        "queries trained on": count(trained.get("queries")).text,
-        "rows set aside": f"{count(bad).text} ({share(bad / max(total['read'], 1), 2).text})",
-    }
-    shown = [node("div", node("dt", k), node("dd", v)) for k, v in figures.items()]
-    left = [f"{total[name]:,} {words}" for name, words in LEFT_OUT.items() if total[name]]
-    return join(
-        node("dl", *shown, class_="facts"),
-        paragraph("Also left out: " + "; ".join(left) + ".") if left else None,
-        _days_figure(days),
-        node("h3", "Quarantine"),
-        _quarantine(facts, total, bad),
-    )
+        total.update({name: number for name, number in day.items() if name != "date"})
+    bad, read = _bad(total), max(total["read"], 1)
+    training = next(iter(by_method(facts, facts.trainings).values()), {})
+    return {
+        "first": days[0]["date"],
+        "last": days[-1]["date"],
+        "totals": {
+            "pages": count(total["pages"]),
+            "rankings": count(total["groups"]),
+            "click patterns": count(total["patterns"]),
+            "training queries": count(training.get("queries")),
+            "quarantined rows": f"{count(sum(bad.values()))} "
+                                f"({percent(sum(bad.values()) / read, 2)})",
+        },
+        "dropped": [f"{total[name]:,} {text}" for name, text in DROPPED.items() if total[name]],
+        "figure": _figure(days),
+        "reasons": Table("Quarantined rows, by reason", ["reason", "meaning", "rows", "fraction"], [
+            [name, REASONS.get(name, ""), count(n), percent(n / read, 2)]
+            for name, n in sorted(bad.items(), key=lambda item: (-item[1], item[0]))
+        ]),
+        "examples": Table("Examples of quarantined rows", ["reason", "date", "row", "source"], [
+            [r["reason"], r["date"], Code(r["row"]), Code(r["source"])] for r in facts.quarantine
+        ]),
+    }  # fmt: skip
 
 
-def _window(days: list[Row]) -> Html:
-    first, last = (node("span", day["date"], class_="whole") for day in (days[0], days[-1]))
-    return first if first == last else join(first, " to ", last)
+def _bad(counts: Row) -> dict[str, int]:
+    """Return the numbers of quarantined rows, by reason."""
+    return {name[4:]: n for name, n in counts.items() if name.startswith("bad:")}
 
 
-def _days_figure(days: list[Row]) -> Html:
-    shown = days[-DRAWN:]
-    bars = [(d["date"], d.get("pages", 0), count(d.get("pages")).text, False) for d in shown]
-    alternative = "Pages by day: " + "; ".join(f"{name} {text}" for name, _, text, _ in bars)
-    draw = twice(lambda width: bars_chart(width, bars, alternative=alternative))
-    names = ("read", "pages", "queries", "groups", "patterns", "duplicates", "cut")
-    rows: list[list[Cell]] = [
-        [d["date"], *(count(d.get(n)) for n in names), count(_bad(d))] for d in days
-    ]
-    headings = [
-        "date",
-        "rows read",
-        "pages",
-        "queries",
-        "rankings",
-        "patterns",
-        "duplicates",
-        "cut",
-        "set aside",
-    ]
-    caption = "Pages of the window, day by day."
+def _figure(days: list[Row]) -> Figure:
+    bars = [Value(d["date"], d.get("pages", 0), str(count(d.get("pages")))) for d in days[-DRAWN:]]
+    caption = "Pages per day."
     if len(days) > DRAWN:
         caption += f" The last {DRAWN} of {len(days)} days are drawn; the table has all."
-    return figure(draw, caption, table(headings, rows, "Days"))
-
-
-def _bad(day: Row) -> int:
-    return sum(n for name, n in day.items() if name.startswith("bad:"))
-
-
-def _quarantine(facts: Facts, total: Counter[str], bad: int) -> Html:
-    if not bad:
-        return paragraph("Every row kept the contract; nothing was set aside.")
-    reasons = Counter({n[4:]: c for n, c in total.items() if n.startswith("bad:")})
-    rows: list[list[Cell]] = [
-        [name, REASONS.get(name, ""), count(n), share(n / max(total["read"], 1), 2)]
-        for name, n in sorted(reasons.items(), key=lambda r: (-r[1], r[0]))
-    ]
-    parts = [table(["reason", "meaning", "rows", "share"], rows, "Rows set aside, by reason")]
-    if facts.quarantine:
-        examples: list[list[Cell]] = [
-            [r["reason"], r["date"], node("code", r["row"]), node("code", r["source"])]
-            for r in facts.quarantine
-        ]
-        parts.append(
-            table(["reason", "date", "row", "source"], examples, "Examples, as they were read")
-        )
-    return join(*parts)
+    rows = [[d["date"], *(count(d.get(name)) for name in COLUMNS), count(sum(_bad(d).values()))]
+            for d in days]  # fmt: skip
+    table = Table("Days", ["date", *COLUMNS.values(), "quarantined"], rows)
+    return Figure(BarsChart("Pages per day", bars), caption, table)

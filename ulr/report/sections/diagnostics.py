@@ -1,74 +1,58 @@
-"""Whether the propensities can be believed, check by check, each with what to do."""
+"""The checks of the propensities, each with what to do."""
 
 from __future__ import annotations
 
-from ulr.report.advice import CHECKS, UNKNOWN
-from ulr.report.facts import Facts, Row, part, segment_name
-from ulr.report.format import DASH, known, p_value, p_words
-from ulr.report.html import Cell, Html, Number, folded, join, left_out, node, paragraph, table
+from typing import Any
 
-ORDER = ("refused", "warning", "ok")
-STATES = {"refused": "✕ refused", "warning": "! warning", "ok": "✓ fine"}
-SHOWN = 3  # findings told in full for a check
-LISTED = 300  # in the table
+from ulr.report.advice import CHECKS, OTHER
+from ulr.report.blocks import Table
+from ulr.report.facts import Facts, Row, require, segment_name
+from ulr.report.format import known, p_equals, p_value
+
+VERDICTS = {"refused": "✕ refused", "warning": "! warning", "ok": "✓ ok"}  # the worst first
+SHOWN = 3  # alarms of a check with their messages
+LISTED = 300  # findings in the table
 
 
-def render(facts: Facts) -> Html:
-    """Alarms first."""
-    rows = [r for r in part(facts, "diagnostics", "diagnostics") if r["check"] != "browsing"]
+def context(facts: Facts) -> dict[str, Any]:
+    """Return the checks, those with alarms first."""
+    rows = [r for r in require(facts, "diagnostics", "diagnostics") if r["check"] != "browsing"]
+    rows.sort(key=_severity)
     checks: dict[str, list[Row]] = {}
     for row in rows:
         checks.setdefault(row["check"], []).append(row)
-    bad = [r for r in rows if r["verdict"] != "ok"]
-    ordered = sorted(checks.items(), key=lambda c: ORDER.index(_worst(c[1])))
-    intro = (
-        f"{len(bad)} of {len(rows)} checks raise an alarm; below, what to do about each."
-        if bad
-        else f"{len(rows)} checks of the experiments and of the curve, and none raises an alarm."
-    )
-    return join(
-        paragraph(intro),
-        node("ul", *(_check(name, found) for name, found in ordered), class_="checks"),
-        folded("Every finding", _table(sorted(rows, key=_rank)[:LISTED]),
-               left_out(len(rows) - LISTED, "findings are", "the table `diagnostics`")),
-    )  # fmt: skip
+    listed = [[segment_name(r["segment"]), r["check"].replace("_", " "), r["subject"],
+               r["verdict"], p_value(r["p_value"]), r["message"]]
+              for r in rows[:LISTED]]  # fmt: skip
+    return {
+        "number": len(rows),
+        "alarms": sum(r["verdict"] != "ok" for r in rows),
+        "checks": [_check(name, findings) for name, findings in checks.items()],
+        "table": Table("All findings",
+                       ["traffic", "check", "subject", "verdict", "p", "message"], listed),
+        "left": len(rows) - LISTED,
+    }  # fmt: skip
 
 
-def _rank(row: Row) -> int:
-    return ORDER.index(row["verdict"])
+def _severity(row: Row) -> int:
+    return list(VERDICTS).index(row["verdict"])
 
 
-def _worst(rows: list[Row]) -> str:
-    return min((r["verdict"] for r in rows), key=ORDER.index)
+def _check(name: str, rows: list[Row]) -> dict[str, Any]:
+    alarms = [_message(row) for row in rows if row["verdict"] != "ok"]
+    overall = [r["message"] for r in rows if r["subject"] == "all" and r["segment"] is None]
+    worst = rows[0]["verdict"]
+    return {
+        "advice": CHECKS.get(name, OTHER._replace(question=name)),
+        "verdict": worst,
+        "state": VERDICTS[worst],
+        "alarms": alarms[:SHOWN],
+        "left": len(alarms) - SHOWN,
+        "detail": f"{overall[0][0].upper()}{overall[0][1:]}." if overall else "",
+    }
 
 
-def _check(name: str, rows: list[Row]) -> Html:
-    advice = CHECKS.get(name, UNKNOWN._replace(question=name))
-    worst = _worst(rows)
-    bad = [r for r in rows if r["verdict"] != "ok"]
-    if bad:
-        told = [paragraph(_words(r)) for r in bad[:SHOWN]]
-        if len(bad) > SHOWN:
-            told.append(paragraph(f"… and {len(bad) - SHOWN} more.", class_="soft"))
-        told.append(paragraph(node("b", "What to do: "), advice.remedy))
-    else:
-        whole = [r["message"] for r in rows if r["subject"] == "all" and r["segment"] is None]
-        said = advice.good + (f" {whole[0][0].upper()}{whole[0][1:]}." if whole else "")
-        told = [paragraph(said + (" Nothing to do." if advice.remedy else ""), class_="soft")]
-    return node("li", node("div", STATES[worst], class_="state"),
-                node("div", node("h3", advice.question), *told), class_=worst)  # fmt: skip
-
-
-def _words(row: Row) -> str:
-    where = "" if row["segment"] is None else f"Segment {row['segment']}, "
-    p = f" ({p_words(row['p_value'])})" if known(row["p_value"]) else ""
-    return f"{where}{row['message']}{p}"
-
-
-def _table(rows: list[Row]) -> Html:
-    cells: list[list[Cell]] = [
-        [segment_name(r["segment"]), r["check"].replace("_", " "), r["subject"], r["verdict"],
-         p_value(r["p_value"]) if known(r["p_value"]) else Number(None, DASH), r["message"]]
-        for r in rows
-    ]  # fmt: skip
-    return table(["traffic", "check", "of", "verdict", "p", "message"], cells, "All findings")
+def _message(row: Row) -> str:
+    segment = "" if row["segment"] is None else f"Segment {row['segment']}, "
+    p = f" ({p_equals(row['p_value'])})" if known(row["p_value"]) else ""
+    return f"{segment}{row['message']}{p}"

@@ -1,98 +1,85 @@
-"""theta: how likely each position is to be examined, with its band and, if simulated, the truth."""
+"""theta by position, with intervals and, in a simulation, the true values."""
 
 from __future__ import annotations
 
-from ulr.report.charts import Curve, curves_chart
-from ulr.report.facts import Facts, Row, part, segment_name, segments_of
-from ulr.report.format import count, days, fixed, interval, known
-from ulr.report.html import Cell, Html, figure, join, left_out, node, paragraph, table
-from ulr.report.svg import twice
+from typing import Any
 
-DRAWN = 6  # figures, all traffic among them
+from ulr.report.blocks import Figure, Table
+from ulr.report.charts.lines import Line, LinesChart
+from ulr.report.charts.propensities import curve_line, true_theta
+from ulr.report.facts import Facts, Row, require, segment_name, segments_of
+from ulr.report.format import UNKNOWN, count, fixed, interval, known, plural
+
+DRAWN = 6  # figures, the one of all traffic included
 GIVEN = "given"
 
 
-def render(facts: Facts) -> Html:
-    """A curve for all traffic, and one for every segment with all traffic behind it."""
-    rows = part(facts, "curve", "propensity curve")
-    figures, segments = [], segments_of(rows)
-    for segment in segments[:DRAWN]:
-        heading = node("h3", f"Segment {segment}") if segment is not None else None
-        figures += [heading, _figure(facts, rows, segment)]
-    more = left_out(len(segments) - DRAWN, "segments are", "the table `propensities`")
-    return join(paragraph(_intro(facts, rows)), *figures, more)
+def context(facts: Facts) -> dict[str, Any]:
+    """Return a curve of all traffic, and one per segment with all traffic for comparison."""
+    rows = require(facts, "curve", "propensity curve")
+    segments = segments_of(rows)
+    changed = {name for settings in facts.variants.values() for name in settings}
+    return {
+        "model": facts.methods[0] if facts.methods else "",
+        "has_variants": any(name.startswith("propensities.") for name in changed),
+        "given": rows[0]["source"] == GIVEN,
+        "estimator": rows[0]["estimator"],
+        "days": plural(len(facts.window), "day"),
+        "number": len(rows),
+        "insufficient": sum(row["source"] == "insufficient" for row in rows),
+        "figures": [(segment, _figure(facts, rows, segment)) for segment in segments[:DRAWN]],
+        "segments_left": len(segments) - DRAWN,
+    }
 
 
-def _intro(facts: Facts, rows: list[Row]) -> str:
-    said = "How likely is a document at each position to be looked at, compared with position 1? "
-    if any(name.startswith("propensities.") for own in facts.variants.values() for name in own):
-        said += f"This is what {facts.methods[0]} was trained with; some variants have their own. "
-    if rows[0]["source"] == GIVEN:
-        return said + "The values were given in the settings (`propensities.given`), not estimated."
-    refused = sum(r["source"] == "insufficient" for r in rows)
-    said += f"Estimated by `{rows[0]['estimator']}` from {days(len(facts.window))} of clicks; "
-    if refused:
-        return said + f"{refused} of {len(rows)} values had to be refused, the table says why."
-    return said + "every position has a value."
-
-
-def true_theta(facts: Facts, segment: str | None) -> dict[int, float]:
-    """The simulator's, relative to position 1; all traffic only where there are no segments."""
-    own = {r["k"]: r["psi"] for r in facts.truth if r["segment"] == segment and r["k"] == r["l"]}
-    return {k: value / own[1] for k, value in own.items()} if own.get(1) else {}
-
-
-def _figure(facts: Facts, rows: list[Row], segment: str | None) -> Html:
+def _figure(facts: Facts, rows: list[Row], segment: str | None) -> Figure:
     own = [r for r in rows if r["segment"] == segment]
-    at = [r["position"] for r in own]
+    positions = [r["position"] for r in own]
     name = segment_name(segment)
-    curves = []
+    lines = [curve_line(own, "estimate" if segment is None else segment, "strong")]
     if segment is not None:
         pooled = [r for r in rows if r["segment"] is None]
-        curves.append(Curve("all traffic", [r["position"] for r in pooled],
-                            [r["theta"] for r in pooled], "plain", marks=False))  # fmt: skip
-    curves.append(Curve("estimate" if segment is None else segment, at, [r["theta"] for r in own],
-                        "strong", [(r["lower"], r["upper"]) for r in own]))  # fmt: skip
-    truth = {k: v for k, v in true_theta(facts, segment).items() if k in at}
+        lines.insert(0, Line("all traffic", [r["position"] for r in pooled],
+                             [r["theta"] for r in pooled], "plain", marks=""))  # fmt: skip
+    truth = {k: v for k, v in true_theta(facts.truth, segment).items() if k in positions}
     if truth:
-        curves.append(Curve("truth", list(truth), list(truth.values()), "truth"))
-    said = ", ".join(f"{r['position']}: {fixed(r['theta'], 3).text}" for r in own)
-    alternative = f"Examination by position, {name}, relative to position 1: {said}"
-    draw = twice(lambda width: curves_chart(
-        width, curves, x_name="position", y_name="theta, relative to position 1 (log scale)",
-        alternative=alternative, log=True))  # fmt: skip
+        lines.append(Line("truth", list(truth), list(truth.values()), "truth", "crosses"))
+    title = f"Examination by position, {name}, relative to position 1"
+    y_name = "theta, relative to position 1 (log scale)"
+    chart = LinesChart(title, lines, "position", y_name, log=True)
+    return Figure(chart, _caption(own, truth, name), _table(own, truth, name))
+
+
+def _caption(own: list[Row], truth: dict[int, float], name: str) -> str:
     given = own[0]["source"] == GIVEN
-    caption = (
-        f"theta of {name}" + (" as given." if given else " with its 95% band.") + _borrowed(own)
-    )
-    if truth:
-        caption += " Crosses are the simulator's truth" + ("." if given else _covered(own, truth))
-    return figure(draw, caption, _table(own, truth, name))
-
-
-def _borrowed(own: list[Row]) -> str:
-    """Which points are not this segment's own."""
+    text = f"theta of {name}, " + ("as given." if given else "with 95% intervals.")
     pooled = [str(r["position"]) for r in own if r["source"] == "pooled"]
-    if not pooled:
-        return ""
-    return f" Too few clicks of its own, so all traffic's value: position {', '.join(pooled)}."
+    if pooled:
+        text += (" Too few clicks in this segment, so the estimate over all traffic is used: "
+                 f"position {', '.join(pooled)}.")  # fmt: skip
+    if truth:
+        text += " Crosses are the simulator's true values"
+        text += "." if given else f"; {_coverage(own, truth)}."
+    return text
 
 
-def _covered(own: list[Row], truth: dict[int, float]) -> str:
+def _coverage(own: list[Row], truth: dict[int, float]) -> str:
     inside = [r["lower"] <= truth[r["position"]] <= r["upper"] for r in own
               if r["position"] in truth and r["position"] > 1
               and known(r["lower"]) and known(r["upper"])]  # fmt: skip
-    return (f": {sum(inside)} of {len(inside)} lie inside the band (position 1 is 1 by "
-            "definition).")  # fmt: skip
+    return (
+        f"{sum(inside)} of {len(inside)} are inside the intervals (position 1 is 1 by definition)"
+    )
 
 
-def _table(own: list[Row], truth: dict[int, float], name: str) -> Html:
-    headings = ["position", "theta", "95% interval", "standard error", "clicks behind it", "source",
+def _table(own: list[Row], truth: dict[int, float], name: str) -> Table:
+    headings = ["position", "theta", "95% interval", "standard error", "clicks", "source",
                 *(["truth"] if truth else []), "note"]  # fmt: skip
-    rows: list[list[Cell]] = [
-        [count(r["position"]), fixed(r["theta"]), interval(r["lower"], r["upper"], of=r["theta"]),
+    rows = [
+        [count(r["position"]), fixed(r["theta"]),
+         interval(r["lower"], r["upper"]) if known(r["theta"]) else UNKNOWN,
          fixed(r["standard_error"]), count(r["support"]), r["source"],
          *([fixed(truth.get(r["position"]))] if truth else []), r["note"]]
         for r in own
     ]  # fmt: skip
-    return table(headings, rows, f"theta, {name}")
+    return Table(f"theta, {name}", headings, rows)

@@ -1,42 +1,28 @@
-"""The settings and versions that made the run."""
+"""The settings and versions of the run."""
 
 from __future__ import annotations
 
-from ulr.report.facts import Facts, by_method, part
-from ulr.report.html import Cell, Html, breakable, folded, join, paragraph, table
+from collections.abc import Mapping
+from typing import Any
+
+from ulr.report.blocks import Code, Table
+from ulr.report.facts import Facts, by_method, require
 
 
-def render(facts: Facts) -> Html:
-    """What differs from the defaults in sight, everything behind a line."""
-    settings = part(facts, "settings", "settings")
-    changed = [name for name in facts.changed if name in settings]
-    rows = _rows({name: settings[name] for name in changed})
-    told = (
-        table(["setting", "value"], rows, "Settings that differ from conf/base.yaml")
-        if changed
-        else paragraph("All settings are the defaults of conf/base.yaml.")
-    )
-    versions = _rows(facts.versions)
-    return join(
-        told,
-        _variants(facts) if facts.variants else None,
-        folded(
-            f"All {len(settings)} settings",
-            table(["setting", "value"], _rows(settings), "Settings"),
-        ),
-        table(["component", "version"], versions, "Versions") if versions else None,
-    )
+def context(facts: Facts) -> dict[str, Any]:
+    """Return the changed settings, those of the variants, all settings, and versions."""
+    settings = require(facts, "settings", "settings")
+    changed = {name: settings[name] for name in facts.changed if name in settings}
+    variants = [[model, *row] for model, values in by_method(facts, facts.variants).items()
+                for row in _rows(values)]  # fmt: skip
+    return {
+        "changed": Table("Settings that differ from conf/base.yaml", ["setting", "value"],
+                         _rows(changed)),
+        "variants": Table("Settings of the variants", ["model", "setting", "value"], variants),
+        "settings": Table("Settings", ["setting", "value"], _rows(settings)),
+        "versions": Table("Versions", ["component", "version"], _rows(facts.versions)),
+    }  # fmt: skip
 
 
-def _variants(facts: Facts) -> Html:
-    """What the names of models stand for."""
-    rows: list[list[Cell]] = [
-        [model, *cells]
-        for model, changed in by_method(facts, facts.variants).items()
-        for cells in _rows(changed)
-    ]
-    return table(["model", "setting", "value"], rows, "Where a model has settings of its own")
-
-
-def _rows(found: dict[str, str]) -> list[list[Cell]]:
-    return [[breakable(name), breakable(value)] for name, value in found.items()]
+def _rows(values: Mapping[str, str]) -> list[list[Code]]:
+    return [[Code(name), Code(value)] for name, value in values.items()]

@@ -1,130 +1,96 @@
-"""The verdict in one sentence, its reasons, and how the stages went."""
+"""The verdict in one sentence, its reasons, and the stages of a night."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from ulr.report import metrics
+from ulr.report.blocks import Table
 from ulr.report.facts import NIGHT, Facts, Row
-from ulr.report.format import fixed, p_words, seconds, share
-from ulr.report.html import Html, folded, join, node, prose, table
-from ulr.report.metrics import (
-    LABELS,
-    LOGGING,
-    best_method,
-    gap_closed,
-    lead,
-    lower_is_better,
-    metric_name,
-    subjects,
-    values,
-)
+from ulr.report.format import duration, fixed, p_equals, percent
 
 FOR, AGAINST, NOTE = "for", "against", "note"
 Reason = tuple[str, str]
+SIGNIFICANT = 0.05
+STATUS = {"skipped": "✓ unchanged", "failed": "✕ failed", "not run": "– not run"}
 
 
 def sentence(facts: Facts) -> str:
-    """The one thing to know."""
+    """Return the heading of the page."""
     return _night_sentence(facts) if facts.kind == NIGHT else _comparison_sentence(facts)
 
 
-def render(facts: Facts) -> Html:
-    """Reasons, then the stages."""
+def context(facts: Facts) -> dict[str, Any]:
+    """Return the reasons, and the stages with their messages."""
     reasons = _night_reasons(facts) if facts.kind == NIGHT else _comparison_reasons(facts)
-    said = {FOR: "speaks for it: ", AGAINST: "speaks against it: ", NOTE: ""}
-    items = [
-        node("li", node("span", said[kind], class_="visually-hidden"), prose(words), class_=kind)
-        for kind, words in reasons
-    ]
-    listed = node("ul", *items, class_="reasons") if items else None
-    return join(listed, _stages(facts.stages) if facts.stages else None)
+    rows = [[s["stage"], s["status"], duration(s["seconds"]), s["message"]] for s in facts.stages]
+    return {
+        "reasons": reasons,
+        "stages": [stage | {"text": _status(stage)} for stage in facts.stages],
+        "messages": Table("Stages", ["stage", "status", "time", "message"], rows),
+    }
 
 
 def _night_sentence(facts: Facts) -> str:
     failed = next((s for s in facts.stages if s["status"] == "failed"), None)
     if failed:
-        return f"The night failed in {failed['stage']}; the champion stays what it was."
+        return f"The night failed in stage {failed['stage']}; the champion is unchanged."
     verdict = facts.verdict
     if not verdict:
-        return "No model was put to the test this night; the champion stays what it was."
-    who = f"Version {verdict['version']}, trained by {facts.methods[0]},"
-    before = verdict["champion"]
+        return "No model was evaluated for promotion; the champion is unchanged."
+    model = f"Version {verdict['version']}, trained with {facts.methods[0]},"
+    previous = verdict["champion"]
     return {
-        "promoted": f"{who} is the new champion, after version {before}." if before
-        else f"{who} is the first champion.",
-        "kept": f"{who} is refused; version {before} stays champion." if before
-        else f"{who} is refused; there is still no champion.",
-        "champion": f"{who} is the champion already; nothing has changed.",
-    }.get(verdict["outcome"], f"{who}: {verdict['outcome']}.")  # fmt: skip
+        "promoted": f"{model} is the new champion and replaces version {previous}." if previous
+        else f"{model} is the first champion.",
+        "kept": f"{model} was not promoted; version {previous} remains champion." if previous
+        else f"{model} was not promoted; there is no champion yet.",
+        "champion": f"{model} is already the champion; nothing changed.",
+    }.get(verdict["outcome"], f"{model}: {verdict['outcome']}.")  # fmt: skip
 
 
 def _night_reasons(facts: Facts) -> list[Reason]:
-    found = [(AGAINST, f"{s['stage']}: {s['message']}")
-             for s in facts.stages if s["status"] == "failed"]  # fmt: skip
-    if facts.verdict:
-        bad = set(facts.verdict["against"])
-        found += [(AGAINST if r in bad else FOR, r) for r in facts.verdict["reasons"]]
-    return found
+    reasons = [(AGAINST, f"{s['stage']}: {s['message']}")
+               for s in facts.stages if s["status"] == "failed"]  # fmt: skip
+    verdict = facts.verdict or {"reasons": [], "against": []}
+    return reasons + [(AGAINST if reason in verdict["against"] else FOR, reason)
+                      for reason in verdict["reasons"]]  # fmt: skip
 
 
 def _comparison_sentence(facts: Facts) -> str:
-    best = best_method(facts)
+    best, metric = metrics.best_method(facts), metrics.metric_name(facts.metric)
     if best is None:
-        return "Nothing could be compared."
-    row = values(facts, best)[facts.metric]
-    closed = gap_closed(facts, best, facts.metric)
-    rivals = [n for n in subjects(facts) if n not in (LABELS, LOGGING)]
-    told = f"The best of {len(rivals)} methods is {best}: " if len(rivals) > 1 else f"{best}: "
-    told += f"{metric_name(facts.metric)} {fixed(row['value']).text}"
+        return f"No method could be evaluated: {metric} has no value."
+    methods = [n for n in metrics.subjects(facts) if n not in (metrics.LABELS, metrics.LOGGING)]
+    text = f"The best of {len(methods)} methods is {best}: " if len(methods) > 1 else f"{best}: "
+    text += f"{metric} {fixed(metrics.values(facts, best)[facts.metric]['value'])}"
+    closed = metrics.gap_closed(facts, best, facts.metric)
     if closed is not None and closed > 0:
-        told += f", {share(closed, 0).text} of the way from naive clicks to golden labels"
-    return told + "."
+        text += f", {percent(closed, 0)} of the way from naive clicks to golden labels"
+    return f"{text}."
 
 
 def _comparison_reasons(facts: Facts) -> list[Reason]:
-    """The leader against each of the others, where the two were compared query by query."""
-    best = best_method(facts)
+    """Return the differences between the best method and the others, labels excepted."""
+    best = metrics.best_method(facts)
     if best is None:
         return []
-    found = []
-    for rival in subjects(facts):
-        row = lead(facts, best, rival, facts.metric)
-        if row is not None and rival != LABELS:
-            found.append(_against(rival, row, lower_is_better(facts.metric)))
-    return found
+    return [_difference(rival, row, metrics.sign(facts.metric))
+            for rival in metrics.subjects(facts)
+            if rival != metrics.LABELS
+            and (row := metrics.lead(facts, best, rival, facts.metric))]  # fmt: skip
 
 
-def _against(rival: str, row: Row, lower: bool) -> Reason:
-    ahead = row["value"] < 0 if lower else row["value"] > 0
-    clear = (row["p_value"] if row["p_value"] is not None else 1.0) < 0.05
-    name = "the ranking that was shown" if rival == LOGGING else rival
-    judged = "ahead of" if ahead else "behind"
-    said = f"{judged} {name} by {fixed(abs(row['value'])).text}, {p_words(row['p_value'])}"
-    if not clear:
-        return NOTE, f"{said}: too close to call"
-    return (FOR if ahead else AGAINST), said
-
-
-def _stages(stages: list[Row]) -> Html:
-    items = [
-        node(
-            "li",
-            node("b", s["stage"]),
-            node("span", _status(s)),
-            class_=s["status"].replace(" ", "-"),
-        )
-        for s in stages
-    ]
-    rows = [[s["stage"], s["status"], seconds(s["seconds"]), s["message"]] for s in stages]
-    return join(
-        node("ol", *items, class_="stages"),
-        folded(
-            "What each stage said", table(["stage", "status", "time", "message"], rows, "Stages")
-        ),
-    )
+def _difference(rival: str, row: Row, sign: int) -> Reason:
+    better = sign * row["value"] > 0
+    name = "the production ranking" if rival == metrics.LOGGING else rival
+    size = f"{fixed(abs(row['value']))}, {p_equals(row['p_value'])}"
+    text = f"{'better' if better else 'worse'} than {name} by {size}"
+    if row["p_value"] is None or row["p_value"] >= SIGNIFICANT:
+        return NOTE, f"{text}: not significant"
+    return (FOR if better else AGAINST), text
 
 
 def _status(stage: Row) -> str:
-    if stage["status"] == "done":
-        return f"✓ {seconds(stage['seconds']).text}"
-    return {"skipped": "✓ unchanged", "failed": "✕ failed", "not run": "– not run"}.get(
-        stage["status"], stage["status"]
-    )
+    status: str = stage["status"]
+    return f"✓ {duration(stage['seconds'])}" if status == "done" else STATUS.get(status, status)

@@ -1,96 +1,75 @@
-"""How far the pair weights can be trusted."""
+"""The distribution of the pair weights: effective sample size, clipping, largest weight."""
 
 from __future__ import annotations
 
-from ulr.report.charts import bars_chart
-from ulr.report.facts import NIGHT, Facts, Missing, Row, by_method, part
-from ulr.report.format import count, share, significant
-from ulr.report.html import Cell, Html, figure, join, paragraph, table
+from typing import Any
+
+from ulr.report.blocks import Cell, Figure, Table
+from ulr.report.charts.rows import BarsChart, Value
+from ulr.report.facts import NIGHT, Facts, Missing, Row, by_method, require
+from ulr.report.format import count, percent, significant
 from ulr.report.metrics import best_method
-from ulr.report.svg import twice
 
 SIZE, CLIPPED, LARGEST, WEIGHT = (
     "effective_sample_size", "share_clipped", "largest_weight", "weight",
 )  # fmt: skip
-Weights = dict[str, dict[int | None, dict[str, float]]]  # method, position (None: all), name
-Bar = tuple[str, float, str, bool]
+Health = dict[int | None, dict[str, float]]  # position (None: all), name of the number
 DRAWN = 20  # positions in the figure; the table has them all
 
 
-def render(facts: Facts) -> Html:
-    """What the weighted pairs are worth: of a night by position, of a comparison by method."""
-    kept = by_method(facts, part(facts, "weights", "weight health"))
-    found = {name: _by_position(rows) for name, rows in kept.items()}
-    weighted = {name: rows for name, rows in found.items() if rows.get(None, {}).get(WEIGHT)}
+def context(facts: Facts) -> dict[str, Any]:
+    """Return the effective sample size: by position for a night, by method for a comparison."""
+    methods = by_method(facts, require(facts, "weights", "weight health"))
+    every = {name: _by_position(rows) for name, rows in methods.items()}
+    weighted = {name: rows for name, rows in every.items() if rows.get(None, {}).get(WEIGHT)}
     if not weighted:
-        raise Missing("These pairs carry no weights from clicks.")
-    intro = paragraph(
-        "Correcting for examination gives rare clicks from deep positions large weights, and a few "
-        "large weights are worth less than many small ones. The effective sample size says how "
-        "many equal pairs would be as precise."
-    )
+        raise Missing("These pairs have no weights from clicks.")
     best = None if facts.kind == NIGHT else best_method(facts)
-    first = best if best in weighted else next(iter(weighted))
-    told = paragraph(_words(facts, first, weighted[first][None]))
-    by = "the position of the preferred document" if facts.kind == NIGHT else "method"
-    bars = _position_bars(weighted[first]) if facts.kind == NIGHT else _method_bars(weighted)
-    deep = max((k for k in weighted[first] if k), default=0) if facts.kind == NIGHT else 0
-    return join(intro, told, _figure(bars, by, deep, _table(weighted)))
+    model = best if best in weighted else next(iter(weighted))
+    overall = weighted[model][None]
+    size = overall.get(SIZE)
+    minimum = float(facts.settings.get("promote.min_effective_sample_size", 0))
+    return {
+        "model": model,
+        "size": count(size),
+        "minimum": count(minimum) if minimum and size is not None else None,
+        "enough": size is None or size >= minimum,
+        "largest": significant(overall.get(LARGEST)),
+        "clipped": percent(overall[CLIPPED]) if overall.get(CLIPPED) else None,
+        "figure": _figure(facts, weighted, weighted[model]),
+    }
 
 
-def _by_position(rows: list[Row]) -> dict[int | None, dict[str, float]]:
-    found: dict[int | None, dict[str, float]] = {}
+def _by_position(rows: list[Row]) -> Health:
+    health: Health = {}
     for row in rows:
-        found.setdefault(row["position"], {})[row["name"]] = row["value"]
-    return found
+        health.setdefault(row["position"], {})[row["name"]] = row["value"]
+    return health
 
 
-def _position_bars(rows: dict[int | None, dict[str, float]]) -> list[Bar]:
-    return [_bar(f"position {k}", rows[k]) for k in sorted(k for k in rows if k)[:DRAWN]]
+def _figure(facts: Facts, weighted: dict[str, Health], own: Health) -> Figure:
+    if facts.kind == NIGHT:
+        by, positions = "the position of the preferred document", sorted(k for k in own if k)
+        bars = [_bar(f"position {k}", own[k]) for k in positions[:DRAWN]]
+    else:
+        by, positions = "method", []
+        bars = [_bar(name, health[None]) for name, health in weighted.items()]
+    more = f" The table has all {positions[-1]} positions." if len(positions) > DRAWN else ""
+    title = f"Effective sample size by {by}"
+    return Figure(BarsChart(title, bars), f"{title}.{more}", _table(weighted))
 
 
-def _method_bars(found: Weights) -> list[Bar]:
-    return [_bar(name, rows[None]) for name, rows in found.items()]
+def _bar(name: str, values: dict[str, float]) -> Value:
+    return Value(name, values.get(SIZE, 0.0), str(count(values.get(SIZE))))
 
 
-def _bar(name: str, values: dict[str, float]) -> Bar:
-    return name, values.get(SIZE, 0.0), count(values.get(SIZE)).text, False
-
-
-def _figure(bars: list[Bar], by: str, deep: int, numbers: Html) -> Html:
-    said = "; ".join(f"{name} {shown}" for name, _, shown, _ in bars)
-    alternative = f"Effective sample size by {by}: {said}"
-    draw = twice(lambda width: bars_chart(width, bars, alternative=alternative))
-    caption = f"Effective sample size by {by}."
-    if deep > DRAWN:
-        caption += f" The table has all {deep} positions."
-    return figure(draw, caption, numbers)
-
-
-def _words(facts: Facts, name: str, whole: dict[str, float]) -> str:
-    size = whole.get(SIZE)
-    floor = float(facts.settings.get("promote.min_effective_sample_size", 0))
-    said = f"The pairs of {name} are worth {count(size).text} equal ones"
-    if size is not None and floor:
-        side = "above" if size >= floor else "below"
-        said += f", {side} the {count(floor).text} that promotion asks for"
-    clipped = whole.get(CLIPPED, 0.0)
-    said += f"; the largest weight is {significant(whole.get(LARGEST)).text}"
-    cut = f"{share(clipped).text} of the weight" if clipped else "nothing"
-    said += f", and {cut} was clipped."
-    if size is not None and size < floor:
-        said += " What to do: a longer window, or a cap (`pairs.weight_cap`, "
-        said += "`pairs.propensity_floor`) that trades a little bias for less variance."
-    return said
-
-
-def _table(found: Weights) -> Html:
+def _table(weighted: dict[str, Health]) -> Table:
     rows: list[list[Cell]] = [
-        [name, "all" if k is None else str(k), count(v.get(SIZE)), share(v.get(CLIPPED)),
+        [name, "all" if k is None else str(k), count(v.get(SIZE)), percent(v.get(CLIPPED)),
          significant(v.get(LARGEST)), significant(v.get(WEIGHT), 4)]
-        for name, positions in found.items()
-        for k, v in sorted(positions.items(), key=lambda p: (p[0] is not None, p[0] or 0))
+        for name, health in weighted.items()
+        for k, v in sorted(health.items(), key=lambda item: item[0] or 0)
     ]  # fmt: skip
     headings = ["method", "position", "effective sample size", "clipped", "largest weight",
                 "total weight"]  # fmt: skip
-    return table(headings, rows, "Weight health")
+    return Table("Weight health", headings, rows)

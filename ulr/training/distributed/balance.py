@@ -1,6 +1,6 @@
-"""Which worker gets which query: even in pairs, for gradients, and in rows, for trees.
+"""Which rank gets which query: even in pairs (gradients) and in rows (trees).
 
-A hash would do for many small queries; a handful of huge ones is what it gets wrong.
+A hash would suffice for many small queries, but not for a few huge ones.
 """
 
 from __future__ import annotations
@@ -9,35 +9,35 @@ import heapq
 
 import numpy as np
 
-SHORT = 4096  # so many of the largest are placed one by one; the rest are dealt out in turn
+LARGEST = 4096  # queries placed one by one; the others are placed round robin
 
 
-def balance(rows: np.ndarray, pairs: np.ndarray, workers: int) -> np.ndarray:
-    """A worker (int32, from 0) for every query: the largest first, each to the least loaded.
+def balance(rows: np.ndarray, pairs: np.ndarray, ranks: int) -> np.ndarray:
+    """Return a rank (int32, from 0) for every query, given its rows and pairs (int64).
 
-    None goes empty if there are as many queries as workers.
+    Largest queries first, each to the least loaded rank. No rank stays empty if there are at
+    least as many queries as ranks.
     """
     load = rows / max(rows.sum(), 1) + pairs / max(pairs.sum(), 1)
     order = np.lexsort((np.arange(load.size), -load))
-    part = np.empty(load.size, np.int32)
-    heap = [(0.0, worker) for worker in range(workers)]
-    head = max(SHORT, workers)
-    for query in order[:head]:
-        before, worker = heap[0]
-        part[query] = worker
-        heapq.heapreplace(heap, (before + load[query], worker))
-    assign_round_robin(order[head:], load, heap, part)
-    return part
+    assigned = np.empty(load.size, np.int32)
+    heap = [(0.0, rank) for rank in range(ranks)]
+    largest = max(LARGEST, ranks)
+    for query in order[:largest]:
+        total, rank = heap[0]
+        assigned[query] = rank
+        heapq.heapreplace(heap, (total + load[query], rank))
+    totals = np.array([total for total, _ in sorted(heap, key=lambda entry: entry[1])])
+    _assign_round_robin(order[largest:], load, totals, assigned)
+    return assigned
 
 
-def assign_round_robin(order: np.ndarray, load: np.ndarray, heap: list, part: np.ndarray) -> None:
-    """Many alike: a hand of one query a worker at a time, the largest to the least loaded."""
-    workers = len(heap)
-    total = np.zeros(workers)
-    for before, worker in heap:
-        total[worker] = before
-    for start in range(0, order.size, workers):
-        hand = order[start : start + workers]
-        takers = np.argsort(total, kind="stable")[: hand.size]
-        part[hand] = takers
-        total[takers] += load[hand]
+def _assign_round_robin(
+    order: np.ndarray, load: np.ndarray, totals: np.ndarray, assigned: np.ndarray
+) -> None:
+    """Small queries: one per rank and turn, the largest of a turn to the least loaded rank."""
+    for start in range(0, order.size, totals.size):
+        queries = order[start : start + totals.size]
+        ranks = np.argsort(totals, kind="stable")[: queries.size]
+        assigned[queries] = ranks
+        totals[ranks] += load[queries]

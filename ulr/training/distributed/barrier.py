@@ -1,7 +1,7 @@
-"""Workers as the tasks of a Spark barrier stage. The only file that knows BarrierTaskContext.
+"""Workers as tasks of a Spark barrier stage. The only file that uses BarrierTaskContext.
 
-Spark brings the tasks up together and tells them each other's addresses, once; a call of its
-`allGather` takes a second, so everything after goes over the mesh.
+Spark starts the tasks together and exchanges their addresses once. Its `allGather` takes one
+second per call, so everything else goes through a `Communicator`.
 """
 
 from __future__ import annotations
@@ -20,62 +20,63 @@ from pyspark.sql import DataFrame, SparkSession
 from ulr.engine.shuffle import BLOCK, open_table, pack_bytes, unpack
 from ulr.errors import UserError
 from ulr.training.checkpoint import TrainState, state_from_json
+from ulr.training.distributed.communicator import Communicator
 from ulr.training.distributed.rendezvous import Listener
-from ulr.training.distributed.task import Job, Report, train_part
+from ulr.training.distributed.task import Job, WorkerReport, train_worker
 
 Batches = Iterator[pa.RecordBatch]
-SLOTS_WAIT_S = 30.0  # executors of a fresh application take a while to register
+SLOTS_TIMEOUT_S = 30.0  # executors of a new application take a while to register
 
 
-def train_in_barrier(parcels: DataFrame, job: Job) -> tuple[TrainState, list[Report]]:
-    """Train on parcels that already lie in one partition per worker."""
-    rows = parcels.mapInArrow(partial(_worker, job=job), BLOCK, barrier=True).collect()
-    found = {(row.part, row.kind): json.loads(bytes(row.content)) for row in rows}
-    state = state_from_json(found[0, "state"], job.biases)
-    reports = [Report(**found[key]) for key in sorted(found) if key[1] == "report"]
+def train_in_barrier(blocks: DataFrame, job: Job) -> tuple[TrainState, list[WorkerReport]]:
+    """Train on blocks that are already in one partition per worker."""
+    rows = blocks.mapInArrow(partial(_run_worker, job=job), BLOCK, barrier=True).collect()
+    results = {(row.part, row.kind): json.loads(bytes(row.content)) for row in rows}
+    state = state_from_json(results[0, "state"], job.biases)
+    reports = [WorkerReport(**results[key]) for key in sorted(results) if key[1] == "report"]
     return state, reports
 
 
-def _worker(batches: Batches, *, job: Job) -> Batches:
-    """One task: meet the others, train, and hand the result back."""
-    context = BarrierTaskContext.get()
-    rank = context.partitionId()
-    with contextlib.closing(Listener(_host(context.getTaskInfos()[rank].address))) as door:
-        said = context.allGather(json.dumps(door.address))
-        addresses = [tuple(json.loads(text)) for text in said]
-        mesh = door.meet(
-            addresses, rank, token=job.token, attempt=job.attempt, timeout=job.worker_timeout
-        )
-    try:
-        tables = ((part, kind, open_table(content)) for part, kind, content in unpack(batches))
-        state, report = train_part(mesh, tables, job)
-        mesh.allgather(b"done")  # nobody leaves while another still counts on it
-    except BaseException as why:
-        mesh.close(f"{type(why).__name__}: {why}")
-        raise
-    mesh.close()
+def _run_worker(batches: Batches, *, job: Job) -> Batches:
+    rank = BarrierTaskContext.get().partitionId()
+    tables = ((part, kind, open_table(content)) for part, kind, content in unpack(batches))
+    with _connect(job) as communicator:
+        state, report = train_worker(communicator, tables, job)
+        communicator.allgather(b"done")  # no worker disconnects while another needs it
     if rank == 0:
         yield pack_bytes(rank, "state", json.dumps(state.as_json()).encode())
     yield pack_bytes(rank, "report", json.dumps(asdict(report)).encode())
 
 
+def _connect(job: Job) -> Communicator:
+    context = BarrierTaskContext.get()
+    rank = context.partitionId()
+    host = _host(context.getTaskInfos()[rank].address)
+    with contextlib.closing(Listener(host)) as listener:
+        addresses = map(json.loads, context.allGather(json.dumps(listener.address)))
+        return listener.rendezvous(
+            [(host, port) for host, port in addresses], rank,
+            token=job.token, attempt=job.attempt, timeout=job.worker_timeout,
+        )  # fmt: skip
+
+
 def _host(address: str) -> str:
-    """The host of Spark's HOST:PORT, where HOST may be [IPv6]."""
+    """Return the host of Spark's HOST:PORT, where HOST may be [IPv6]."""
     host, colon, port = address.rpartition(":")
     return (host if colon and port.isdigit() and host else address).strip("[]")
 
 
-def check_slots(spark: SparkSession, workers: int, wait: float = SLOTS_WAIT_S) -> None:
-    """All workers must run at once: one clear error before training, not a wait without end."""
+def check_slots(spark: SparkSession, workers: int, timeout: float = SLOTS_TIMEOUT_S) -> None:
+    """Raise if the cluster cannot run all workers at once; a barrier stage would hang."""
     context = spark.sparkContext
     if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
         raise UserError(
             "spark.dynamicAllocation.enabled = true: training needs a fixed set of executors; "
             "set it to false for `ulr train`"
         )
-    by = time.monotonic() + wait
-    while (slots := slots_of(spark)) < workers:
-        if time.monotonic() > by or context.master.startswith("local["):
+    deadline = time.monotonic() + timeout
+    while (slots := task_slots(spark)) < workers:
+        if time.monotonic() > deadline or is_local(spark):
             raise UserError(
                 f"train.num_workers = {workers}, but the cluster runs {slots} tasks at once; "
                 f"add executors or set train.num_workers to at most {slots}"
@@ -83,12 +84,12 @@ def check_slots(spark: SparkSession, workers: int, wait: float = SLOTS_WAIT_S) -
         time.sleep(0.5)
 
 
-def room_for(spark: SparkSession, workers: int) -> int:
-    """Trainings of so many workers that can run at once; at least one."""
-    return max(1, slots_of(spark) // workers)
+def is_local(spark: SparkSession) -> bool:
+    """Return whether Spark runs inside this process."""
+    return (spark.sparkContext.master or "").startswith("local[")
 
 
-def slots_of(spark: SparkSession) -> int:
-    """Tasks that can run at once, as Spark itself counts them for barrier stages."""
+def task_slots(spark: SparkSession) -> int:
+    """Return how many tasks can run at once, as Spark counts them for barrier stages."""
     scala = spark.sparkContext._jsc.sc()
     return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))

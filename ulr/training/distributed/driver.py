@@ -1,192 +1,157 @@
-"""Training on Spark, seen from the driver: place the queries, start the workers, try again.
-
-A failed attempt costs the rounds since the last checkpoint, and nothing else: the next one reads
-it and ends with the very model that an undisturbed run would have made.
-"""
+"""The driver's side of training on Spark: index the queries, prepare a job, run it with retries."""
 
 from __future__ import annotations
 
 import contextlib
 import secrets
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pyspark.sql import SparkSession
 
-from ulr.engine.failures import (
-    CANCELLED,
-    SPARK_FAILED,
-    reraise_user_errors,
-    summarize,
-    was_cancelled,
-)
-from ulr.errors import UserError
-from ulr.training.bins import make_reference
-from ulr.training.checkpoint import Checkpoints
+from ulr.engine.failures import reraise_user_errors
+from ulr.training.bins import make_bins
+from ulr.training.checkpoint import Checkpoints, TrainState
 from ulr.training.distributed.balance import balance
-from ulr.training.distributed.barrier import check_slots, train_in_barrier
-from ulr.training.distributed.local_ranks import ranks_of
+from ulr.training.distributed.barrier import check_slots, is_local, train_in_barrier
+from ulr.training.distributed.local_ranks import rank_count
+from ulr.training.distributed.recovery import run_with_retries
+from ulr.training.distributed.rendezvous import Address
 from ulr.training.distributed.shuffle import (
     PairFiles,
     QueryIndex,
     build_query_index,
-    spread,
-    take_sample,
+    sample_rows,
+    shuffle_to_workers,
 )
-from ulr.training.distributed.task import Hook, Job, Report
-from ulr.training.distributed.telemetry import Event, listening
-from ulr.training.local import TrainedRanker, ranker_of
-from ulr.training.loop import TrainSpec
-from ulr.training.objective import first_biases
-from ulr.training.parameters import split_parameters
-from ulr.training.plan import LEARNED, TrainPlan
-from ulr.training.shard import Bins
-from ulr.training.validation import cut_of
+from ulr.training.distributed.task import Job, WorkerCallback, WorkerReport
+from ulr.training.distributed.telemetry import EventCallback, listen_for_events
+from ulr.training.local import TrainedRanker, make_ranker
+from ulr.training.plan import TrainPlan
 
 
 @dataclass(frozen=True)
 class DistributedOptions:
-    """How many workers, what happens when one is lost, and how many fleets share the cluster."""
+    """How training is distributed. It changes the run time, not the model.
+
+    concurrent_runs: trainings that share the cluster, this one included.
+    """
 
     num_workers: int = 1
     worker_timeout: float = 30.0
     max_retries: int = 3
-    threads: int = 0  # of each worker; 0: what Spark gives a task
     concurrent_runs: int = 1
 
 
 @dataclass(frozen=True)
-class Training:
-    """The model, what every worker said of itself, and the attempts that failed."""
+class TrainingResult:
+    """The model, a report of every worker, the reasons of failed attempts, and training sizes."""
 
     ranker: TrainedRanker
-    reports: list[Report]
+    reports: list[WorkerReport]
     failures: list[str]
     queries: int
     rows: int
     pairs: int
 
 
+class _Placement(NamedTuple):
+    """workers: in use; rank (int32): of every query; rows: see `Job`."""
+
+    workers: int
+    rank: np.ndarray
+    rows: list[tuple[int, int]]
+
+
 def train_on_spark(
     spark: SparkSession,
     source: PairFiles,
     plan: TrainPlan,
-    fleet: DistributedOptions,
+    options: DistributedOptions,
     checkpoints: Checkpoints | None = None,
     *,
-    hear: Callable[[Event], None] | None = None,
-    on_round: Hook | None = None,
-) -> Training:
-    """One model on the pair files, by `fleet.num_workers` workers at most.
+    on_event: EventCallback | None = None,
+    on_iteration: WorkerCallback | None = None,
+) -> TrainingResult:
+    """Train one model on the pair files with at most `options.num_workers` workers.
 
-    hear: told of every round while it runs. on_round: see `Job`.
+    on_event: called on the driver after every iteration. on_iteration: see `Job`.
     """
-    cut_of(plan.early_stopping_metric)
-    learner = split_parameters(plan.lightgbm, plan.objective, plan.nonnegative_weights)
-    check_slots(spark, fleet.num_workers)
+    learner = plan.learner()
+    check_slots(spark, options.num_workers)
     with reraise_user_errors():
-        census, stops = _with_validation(build_query_index(spark, source), plan)
-        sample = take_sample(spark, source, ~census.aside, census)
-    queries = int((~census.aside).sum())
-    workers = min(fleet.num_workers, queries)
-    ranks = ranks_of(workers, queries)
-    part = place(census, ranks)
-    bins = min(plan.position_bins, census.deepest)
+        index = _drop_unused_validation(build_query_index(spark, source), plan)
+        sample = sample_rows(spark, source, index)
+    placement = _place(index, options.num_workers)
     job = Job(
-        spec=TrainSpec(
-            plan.num_iterations, learner, plan.early_stopping_metric, plan.early_stopping_round if stops else 0,
-            plan.checkpoint_every,
-        ),
-        bins=Bins(
-            make_reference(sample, learner.lightgbm, plan.feature_names), census.width,
-            learner.lightgbm,
-        ),
-        rows=rows_per_rank(census, part, ranks),
-        biases=first_biases(bins, plan.bias_regularization, plan.theta) if plan.method == LEARNED else None,
+        plan=plan,
+        learner=learner,
+        bins=make_bins(sample, learner.lightgbm, plan.feature_names),
+        rows=placement.rows,
+        biases=plan.initial_biases(index.max_position),
         checkpoints=checkpoints,
         token=secrets.token_hex(32),
-        worker_timeout=fleet.worker_timeout,
-        threads=fleet.threads or _threads(spark, learner.lightgbm, workers * fleet.concurrent_runs),
-        on_round=on_round,
-    )  # fmt: skip
-    with _heard(spark, job.token, hear) as driver:
-        state, reports, failures = _attempts(
-            replace(job, driver=driver),
-            lambda job: train_in_barrier(spread(spark, source, census, part, workers), job),
-            fleet.max_retries,
-        )
-    rows, pairs = (int(count[~census.aside].sum()) for count in (census.rows, census.pairs))
-    ranker = ranker_of(state, plan.early_stopping_metric)
-    return Training(ranker, reports, failures, queries, rows, pairs)
-
-
-def place(census: QueryIndex, ranks: int) -> np.ndarray:
-    """The rank of every query; those to train on and those to validate on each spread evenly."""
-    part = np.empty(census.rows.size, np.int32)
-    for chosen in (~census.aside, census.aside):
-        part[chosen] = balance(census.rows[chosen], census.pairs[chosen], ranks)
-    return part
-
-
-def rows_per_rank(census: QueryIndex, part: np.ndarray, ranks: int) -> list[tuple[int, int]]:
-    """Rows to train on and to validate on, per rank."""
-    train, aside = (
-        np.bincount(part[chosen], census.rows[chosen], ranks).astype(int).tolist()
-        for chosen in (~census.aside, census.aside)
+        worker_timeout=options.worker_timeout,
+        threads=_threads(spark, learner.lightgbm, placement.workers * options.concurrent_runs),
+        on_iteration=on_iteration,
     )
-    return list(zip(train, aside, strict=True))
+
+    def attempt(job: Job) -> tuple[TrainState, list[WorkerReport]]:
+        blocks = shuffle_to_workers(spark, source, index, placement.rank, placement.workers)
+        return train_in_barrier(blocks, job)
+
+    with _event_listener(spark, job.token, on_event) as address:
+        (state, reports), failures = run_with_retries(
+            replace(job, driver=address), attempt, options.max_retries
+        )
+    ranker = make_ranker(state, plan.early_stopping_metric)
+    train = ~index.validation
+    queries, rows, pairs = (int(count[train].sum()) for count in (train, index.rows, index.pairs))
+    return TrainingResult(ranker, reports, failures, queries, rows, pairs)
 
 
-def _with_validation(census: QueryIndex, plan: TrainPlan) -> tuple[QueryIndex, bool]:
-    """Queries are kept aside only where training looks at them."""
-    stops = plan.early_stopping_round > 0 and census.aside.any() and not census.aside.all()
-    if stops:
-        return census, True
-    return replace(census, aside=np.zeros_like(census.aside)), False
+def _drop_unused_validation(index: QueryIndex, plan: TrainPlan) -> QueryIndex:
+    """Train on the held-out queries too unless early stopping needs them."""
+    if plan.early_stopping_round > 0 and not index.validation.all():
+        return index
+    return replace(index, validation=np.zeros_like(index.validation))
 
 
-def _attempts(job: Job, run: Callable[[Job], Any], max_retries: int) -> tuple[Any, Any, list[str]]:
-    """Run until it succeeds; what the user got wrong, or stopped, is not tried again."""
-    failures: list[str] = []
-    while True:
-        job = replace(job, attempt=len(failures) + 1)
-        try:
-            with reraise_user_errors():
-                return *run(job), failures
-        except SPARK_FAILED as error:
-            if was_cancelled(str(error)):
-                raise UserError(CANCELLED) from None
-            failures.append(summarize(str(error)))
-            if len(failures) > max_retries:
-                raise UserError(
-                    f"training failed {len(failures)} times, the last time: {failures[-1]}; "
-                    "run again to go on from the last checkpoint, or raise train.max_retries"
-                ) from error
-        time.sleep(min(1.0 * len(failures), 10.0))
+def _place(index: QueryIndex, num_workers: int) -> _Placement:
+    """Assign every query to a rank; training and validation are balanced separately."""
+    train = ~index.validation
+    queries = int(train.sum())
+    workers = min(num_workers, queries)
+    ranks = rank_count(workers, queries)
+    rank = np.empty(train.size, np.int32)
+    counts = []
+    for chosen in (train, index.validation):
+        rank[chosen] = balance(index.rows[chosen], index.pairs[chosen], ranks)
+        counts.append(np.bincount(rank[chosen], index.rows[chosen], ranks).astype(int).tolist())
+    return _Placement(workers, rank, list(zip(*counts, strict=True)))
 
 
-def _threads(spark: SparkSession, lightgbm: Any, workers: int) -> int:
-    """On one machine a share of its cores; on a cluster what a task was given."""
-    if given := int(lightgbm.get("num_threads", 0)):
-        return given
+def _threads(spark: SparkSession, lightgbm: Mapping[str, Any], workers: int) -> int:
+    """Return the threads of a worker: the setting, or its part of the cores."""
+    if threads := int(lightgbm.get("num_threads", 0)):
+        return threads
     context = spark.sparkContext
-    if context.master.startswith("local["):
+    if is_local(spark):
         return max(1, context.defaultParallelism // workers)
     return int(context.getConf().get("spark.task.cpus", "1"))
 
 
 @contextlib.contextmanager
-def _heard(
-    spark: SparkSession, token: str, hear: Callable[[Event], None] | None
-) -> Iterator[tuple[str, int] | None]:
-    """Where the first worker can send news, if anybody wants them."""
-    if hear is None:
+def _event_listener(
+    spark: SparkSession, token: str, on_event: EventCallback | None
+) -> Iterator[Address | None]:
+    """Yield the address for the first worker's events, or None without a callback."""
+    if on_event is None:
         yield None
         return
     conf = spark.sparkContext.getConf()
     host = conf.get("spark.driver.host", "localhost")
-    with listening(conf.get("spark.driver.bindAddress", host), token, hear) as port:
+    with listen_for_events(conf.get("spark.driver.bindAddress", host), token, on_event) as port:
         yield host, port

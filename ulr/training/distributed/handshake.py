@@ -1,11 +1,12 @@
-"""Two workers prove to each other that the driver sent both of them, for this attempt.
+"""Mutual authentication of two workers of one training attempt.
 
-    caller    hello, its rank, whom it wants, how many there are, a nonce
-    answerer  its own nonce, HMAC(secret, "answer", everything so far)
-    caller    HMAC(secret, "call", everything so far)
-    answerer  one byte: come in
+    initiator  magic, its rank, the responder's rank, number of ranks, nonce
+    responder  nonce, HMAC(secret, "responder", all bytes so far)
+    initiator  HMAC(secret, "initiator", all bytes so far)
+    responder  one byte: accepted
 
-The secret never travels. A byte that does not fit ends the talk, and only that talk.
+The secret is never sent. An unexpected byte ends only the handshake that it arrived in. Deadlines
+are values of `time.monotonic`.
 """
 
 from __future__ import annotations
@@ -17,78 +18,79 @@ import socket
 import struct
 import time
 
-HELLO = b"ulrmesh1"
-_CALL = struct.Struct("!8sHHH16s")
-_NONCE, _PROOF = 16, 32
-WELCOME = b"\x01"
+_MAGIC = b"ulrtrain"
+_HELLO = struct.Struct("!8sHHH16s")
+_NONCE_BYTES, _PROOF_BYTES = 16, 32
+_ACCEPTED = b"\x01"
 
 
-class Refused(Exception):
-    """The other side is not one of us."""
+class HandshakeFailed(Exception):
+    """The other side could not prove that it belongs to this attempt, or not in time."""
 
 
 def secret_for(token: str, attempt: int) -> bytes:
-    """The key of one attempt: a worker left over from an earlier one does not get in."""
+    """Return the key of one attempt: workers left over from earlier attempts are rejected."""
     return hmac.digest(token.encode(), f"attempt {attempt}".encode(), hashlib.sha256)
 
 
-def call(sock: socket.socket, secret: bytes, *, rank: int, to: int, size: int, by: float) -> None:
-    """Introduce worker `rank` to worker `to`; done or `Refused` by the deadline (monotonic)."""
-    hello = _CALL.pack(HELLO, rank, to, size, os.urandom(_NONCE))
-    _send(sock, hello, by)
-    reply = receive(sock, _NONCE + _PROOF, by)
-    nonce, proof = reply[:_NONCE], reply[_NONCE:]
-    _check(proof, _prove(secret, b"answer", hello, nonce))
-    _send(sock, _prove(secret, b"call", hello, nonce), by)
-    if receive(sock, 1, by) != WELCOME:
-        raise Refused("the answer to the handshake makes no sense")
+def initiate(
+    sock: socket.socket, secret: bytes, *, rank: int, to: int, size: int, deadline: float
+) -> None:
+    """Authenticate rank `rank` to rank `to` of `size`, and verify the other side."""
+    hello = _HELLO.pack(_MAGIC, rank, to, size, os.urandom(_NONCE_BYTES))
+    _send(sock, hello, deadline)
+    reply = _receive(sock, _NONCE_BYTES + _PROOF_BYTES, deadline)
+    nonce, proof = reply[:_NONCE_BYTES], reply[_NONCE_BYTES:]
+    _check(proof, _prove(secret, b"responder", hello, nonce))
+    _send(sock, _prove(secret, b"initiator", hello, nonce), deadline)
+    if _receive(sock, 1, deadline) != _ACCEPTED:
+        raise HandshakeFailed("unexpected last byte of the handshake")
 
 
-def answer(sock: socket.socket, secret: bytes, *, rank: int, size: int, by: float) -> int:
-    """The rank of an honest caller, or `Refused` by the deadline. `welcome` comes after."""
-    hello = receive(sock, _CALL.size, by)
-    magic, caller, wanted, count, _ = _CALL.unpack(hello)
-    if magic != HELLO or wanted != rank or count != size or not rank < caller < size:
-        raise Refused("the greeting makes no sense")
-    nonce = os.urandom(_NONCE)
-    _send(sock, nonce + _prove(secret, b"answer", hello, nonce), by)
-    _check(receive(sock, _PROOF, by), _prove(secret, b"call", hello, nonce))
-    return caller
+def respond(sock: socket.socket, secret: bytes, *, rank: int, size: int, deadline: float) -> int:
+    """Verify an initiator and return its rank. It is connected only after `accept`."""
+    hello = _receive(sock, _HELLO.size, deadline)
+    magic, initiator, to, count, _ = _HELLO.unpack(hello)
+    if magic != _MAGIC or to != rank or count != size or not rank < initiator < size:
+        raise HandshakeFailed("unexpected first message of the handshake")
+    nonce = os.urandom(_NONCE_BYTES)
+    _send(sock, nonce + _prove(secret, b"responder", hello, nonce), deadline)
+    _check(_receive(sock, _PROOF_BYTES, deadline), _prove(secret, b"initiator", hello, nonce))
+    return initiator
 
 
-def welcome(sock: socket.socket, by: float) -> None:
-    """Tell the caller that there is a place for it."""
-    _send(sock, WELCOME, by)
+def accept(sock: socket.socket, deadline: float) -> None:
+    """Confirm the connection to a verified initiator."""
+    _send(sock, _ACCEPTED, deadline)
 
 
-def receive(sock: socket.socket, size: int, by: float) -> bytes:
-    """Exactly `size` bytes, before the deadline."""
+def _receive(sock: socket.socket, size: int, deadline: float) -> bytes:
     content = b""
     while len(content) < size:
-        _until(sock, by)
+        _set_timeout(sock, deadline)
         piece = sock.recv(size - len(content))
         if not piece:
-            raise Refused("the other side hung up during the handshake")
+            raise HandshakeFailed("the other side disconnected during the handshake")
         content += piece
     return content
 
 
-def _send(sock: socket.socket, content: bytes, by: float) -> None:
-    _until(sock, by)
+def _send(sock: socket.socket, content: bytes, deadline: float) -> None:
+    _set_timeout(sock, deadline)
     sock.sendall(content)
 
 
-def _until(sock: socket.socket, by: float) -> None:
-    left = by - time.monotonic()
+def _set_timeout(sock: socket.socket, deadline: float) -> None:
+    left = deadline - time.monotonic()
     if left <= 0:
-        raise Refused("the handshake took too long")
+        raise HandshakeFailed("the handshake timed out")
     sock.settimeout(left)
 
 
-def _prove(secret: bytes, side: bytes, hello: bytes, nonce: bytes) -> bytes:
-    return hmac.digest(secret, side + hello + nonce, hashlib.sha256)
+def _prove(secret: bytes, role: bytes, hello: bytes, nonce: bytes) -> bytes:
+    return hmac.digest(secret, role + hello + nonce, hashlib.sha256)
 
 
-def _check(given: bytes, expected: bytes) -> None:
-    if not hmac.compare_digest(given, expected):
-        raise Refused("wrong token, or a worker of another attempt")
+def _check(proof: bytes, expected: bytes) -> None:
+    if not hmac.compare_digest(proof, expected):
+        raise HandshakeFailed("wrong token, or a worker of another attempt")

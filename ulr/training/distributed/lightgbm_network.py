@@ -1,15 +1,15 @@
-"""LightGBM's collectives carried by the mesh, through its public hook for outside networks.
+"""LightGBM's collectives over a `Communicator`, through its C API for external networks.
 
-LightGBM's own sockets listen on every address without a password, and spin for ever when a peer
-leaves. Here a lost peer ends the collective. An exception cannot pass through LightGBM's C++, so
-it is kept, the output is zeroed, and `check` raises it once LightGBM has returned.
+LightGBM's own sockets listen on every address without authentication, and block for ever when a
+peer leaves. Here a lost peer ends the collective. An exception cannot pass through LightGBM's C++
+code: it is stored, the output is zeroed, and `check` raises it once LightGBM has returned.
 
-The network belongs to the thread that opened it: Booster and updates must run there too.
+The network belongs to the thread that opened it: Booster and updates must run on the same thread.
 
-One message is changed on its way. At the start of a tree LightGBM adds up everybody's rows, and
-from then on estimates the rows of a node as that sum times its share of the Hessian, in whole
-numbers. A node of few light rows beside heavy ones comes out as 0 rows: its split is refused, or
-ends the training with "Check failed". So the sum is told in units of a fraction of a row.
+One message is rewritten. At the start of a tree LightGBM sums the rows of all ranks. It then
+estimates the rows of a node as that sum times the node's fraction of the Hessian, rounded to an
+integer. A node of light rows beside heavy ones is estimated at 0 rows: its split is rejected, or
+training ends with "Check failed". The sum is therefore sent in units of a fraction of a row.
 """
 
 from __future__ import annotations
@@ -22,47 +22,30 @@ from typing import Any
 
 from lightgbm.basic import _LIB, _safe_call
 
-from ulr.training.distributed.communicator import Communicator
+from ulr.training.distributed.communicator import Buffer, Communicator
 
-_SIZES = ctypes.POINTER(ctypes.c_int32)
-_REDUCER = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int32
-)  # input, output += input, bytes per item, bytes
-_REDUCE_SCATTER = ctypes.CFUNCTYPE(
-    None,
-    ctypes.c_void_p,  # input
-    ctypes.c_int32,  # its bytes
-    ctypes.c_int,  # bytes per item
-    _SIZES,  # where each worker's block starts
-    _SIZES,  # how long it is
-    ctypes.c_int,  # how many blocks
-    ctypes.c_void_p,  # output: the sum of this worker's block
-    ctypes.c_int32,  # its bytes
-    ctypes.POINTER(ctypes.c_void_p),  # the reducer, by reference
-)
-_ALLGATHER = ctypes.CFUNCTYPE(
-    None,
-    ctypes.c_void_p,
-    ctypes.c_int32,
-    _SIZES,
-    _SIZES,
-    ctypes.c_int,
-    ctypes.c_void_p,
-    ctypes.c_int32,
-)
+_INT, _INT32, _POINTER = ctypes.c_int, ctypes.c_int32, ctypes.c_void_p
+_SIZES = ctypes.POINTER(_INT32)
+# input, output += input, bytes per item, bytes
+_REDUCER = ctypes.CFUNCTYPE(None, _POINTER, _POINTER, _INT, _INT32)
+# input, its bytes, bytes per item, start and length of each rank's block, number of blocks,
+# output (the sum of this rank's block), its bytes, the reducer by reference
+_REDUCE_SCATTER = ctypes.CFUNCTYPE(None, _POINTER, _INT32, _INT, _SIZES, _SIZES, _INT, _POINTER,
+                                   _INT32, ctypes.POINTER(_POINTER))  # fmt: skip
+# input, its bytes, start and length of each rank's block, number of blocks, output, its bytes
+_ALLGATHER = ctypes.CFUNCTYPE(None, _POINTER, _INT32, _SIZES, _SIZES, _INT, _POINTER, _INT32)
 
-
-ROOT_ROWS = 2**30  # what all rows together are told as, nearly
-_ROOT = struct.calcsize("ddi4x")  # sums of Hessian and gradient, rows: a C++ tuple
-_ROWS_AT = (16, 0)  # where rows are in it; the standard libraries differ
+ROOT_UNITS = 2**30  # upper bound for the rows of all ranks, in units
+_ROOT_BYTES = struct.calcsize("ddi4x")  # C++ tuple: sums of Hessian and gradient, rows
+_ROWS_OFFSETS = (16, 0)  # of rows in the tuple; the order depends on the C++ standard library
 
 
 class Network:
-    """The two collectives that LightGBM needs. rows: of this worker, and of all."""
+    """The two collectives that LightGBM calls. rows: of this rank; total_rows: of all ranks."""
 
-    def __init__(self, mesh: Communicator, rows: int, total_rows: int) -> None:
-        self.mesh, self.rows = mesh, rows
-        self.units = max(1, ROOT_ROWS // max(total_rows, 1))
+    def __init__(self, communicator: Communicator, rows: int, total_rows: int) -> None:
+        self.communicator, self.rows = communicator, rows
+        self.units_per_row = max(1, ROOT_UNITS // max(total_rows, 1))
         self.error: BaseException | None = None
         self._reducers: dict[int, Any] = {}
         # LightGBM keeps bare pointers: these two must live as long as it may call them.
@@ -70,45 +53,47 @@ class Network:
         self.allgather = _ALLGATHER(self._allgather)
 
     def check(self) -> None:
-        """Raise what went wrong inside a collective."""
+        """Raise the first error of a collective."""
         if self.error is not None:
             raise self.error
 
-    def _reduce_scatter(self, *call: Any) -> None:
-        content, size, item, starts, lengths, blocks, output, output_size, reducer = call
-        rank = self.mesh.rank
+    def _reduce_scatter(self, *arguments: Any) -> None:
+        content, size, item, starts, lengths, blocks, output, output_size, reducer = arguments
+        length = lengths[self.communicator.rank]
         try:
             self.check()
             view = _view(content, size)
             parts = [view[starts[b] : starts[b] + lengths[b]] for b in range(blocks)]
-            received = self.mesh.exchange(parts)
+            received = self.communicator.exchange(parts)
             add = self._reducer(reducer[0])
-            ctypes.memmove(output, _address(received[0]), lengths[rank])
+            ctypes.memmove(output, _address(received[0]), length)
             for part in received[1:]:
-                add(_address(part), output, item, lengths[rank])
-        except BaseException as why:
-            self.error = self.error or why
+                add(_address(part), output, item, length)
+        except BaseException as error:
+            self.error = self.error or error
             ctypes.memset(output, 0, output_size)
 
-    def _allgather(self, *call: Any) -> None:
-        content, size, starts, lengths, _, output, output_size = call
+    def _allgather(self, *arguments: Any) -> None:
+        content, size, starts, lengths, _, output, output_size = arguments
         try:
             self.check()
-            own = self._in_units(_view(content, size)) if size == _ROOT else _view(content, size)
-            for block, part in enumerate(self.mesh.allgather(own)):
+            own: Buffer = _view(content, size)
+            if size == _ROOT_BYTES:
+                own = self._scale_rows(own)
+            for block, part in enumerate(self.communicator.allgather(own)):
                 ctypes.memmove(output + starts[block], _address(part), lengths[block])
-        except BaseException as why:
-            self.error = self.error or why
+        except BaseException as error:
+            self.error = self.error or error
             ctypes.memset(output, 0, output_size)
 
-    def _in_units(self, sums: memoryview) -> bytearray:
-        """The sums of a tree's root with rows in finer units."""
+    def _scale_rows(self, sums: Buffer) -> bytearray:
+        """Return the sums of a tree's root with its rows converted to units."""
         message = bytearray(sums)
-        for at in _ROWS_AT:
-            if struct.unpack_from("i", message, at)[0] == self.rows:
-                struct.pack_into("i", message, at, self.rows * self.units)
+        for offset in _ROWS_OFFSETS:
+            if struct.unpack_from("i", message, offset)[0] == self.rows:
+                struct.pack_into("i", message, offset, self.rows * self.units_per_row)
                 return message
-        raise RuntimeError("LightGBM lays out its sums in a way unknown here; use another version")
+        raise RuntimeError("this version of LightGBM sends the sums of a root in another layout")
 
     def _reducer(self, pointer: int) -> Any:
         if pointer not in self._reducers:
@@ -117,28 +102,29 @@ class Network:
 
 
 @contextlib.contextmanager
-def open_network(mesh: Communicator, rows: int, total_rows: int) -> Iterator[Network]:
-    """LightGBM on this thread talks over the mesh until the block ends."""
-    network = Network(mesh, rows, total_rows)
-    if mesh.size > 1:
-        _be_quiet()
-        _safe_call(
-            _LIB.LGBM_NetworkInitWithFunctions(
-                ctypes.c_int(mesh.size),
-                ctypes.c_int(mesh.rank),
-                ctypes.cast(network.reduce_scatter, ctypes.c_void_p),
-                ctypes.cast(network.allgather, ctypes.c_void_p),
-            )
+def open_network(communicator: Communicator, rows: int, total_rows: int) -> Iterator[Network]:
+    """Connect LightGBM, on this thread, to the other ranks until the block ends."""
+    network = Network(communicator, rows, total_rows)
+    if communicator.size == 1:
+        yield network
+        return
+    _silence_thread()
+    _safe_call(
+        _LIB.LGBM_NetworkInitWithFunctions(
+            ctypes.c_int(communicator.size),
+            ctypes.c_int(communicator.rank),
+            ctypes.cast(network.reduce_scatter, ctypes.c_void_p),
+            ctypes.cast(network.allgather, ctypes.c_void_p),
         )
+    )
     try:
         yield network
     finally:
-        if mesh.size > 1:
-            _safe_call(_LIB.LGBM_NetworkFree())
+        _safe_call(_LIB.LGBM_NetworkFree())
 
 
-def _be_quiet() -> None:
-    """LightGBM's log level belongs to the thread, and is set by whatever reads settings there."""
+def _silence_thread() -> None:
+    """Set LightGBM's log level, which is per thread and a side effect of parsing parameters."""
     count = ctypes.c_int()
     _safe_call(_LIB.LGBM_GetSampleCount(ctypes.c_int32(1), b"verbosity=-1", ctypes.byref(count)))
 
@@ -148,5 +134,5 @@ def _view(address: int, size: int) -> memoryview:
 
 
 def _address(content: Any) -> int:
-    """Where the bytes of a writable buffer begin."""
+    """Return the address of a writable buffer's first byte."""
     return ctypes.addressof(ctypes.c_char.from_buffer(content)) if content else 0

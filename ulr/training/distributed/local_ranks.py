@@ -1,85 +1,69 @@
-"""The ranks that train in this process: one, among others elsewhere; or two, when it is alone.
+"""The ranks that train in this process: one of several workers, or two if there is one worker.
 
-LightGBM's learner for one process is not its learner for many with nobody to talk to: it passes
-over features that its parent node could not be split on, and adds its sums up in another order of
-nodes. Now and then that makes another tree. So a process that trains alone trains as two ranks,
-each with half of the queries and half of the threads: one path, one model.
+LightGBM's learner for one process differs from its distributed learner: it skips features that
+could not split the parent node, and adds sums in another order of nodes, which occasionally gives
+another tree. A single worker therefore trains as two ranks, each with half of the queries and half
+of the threads, so that the model does not depend on the number of workers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ulr.kernels.threads import use_threads
 from ulr.training.checkpoint import TrainState
-from ulr.training.distributed.communicator import Communicator, PeerLost, pair_within
-from ulr.training.loop import IterationCallback, Save, Timings, TrainSpec, Worker
-from ulr.training.shard import TrainShard
+from ulr.training.distributed.communicator import Communicator, PeerLost, connected_pair
+from ulr.training.loop import (
+    CheckpointCallback,
+    IterationCallback,
+    Timings,
+    TrainingLoop,
+    ignore,
+)
+from ulr.training.parameters import Learner
+from ulr.training.plan import TrainPlan
+from ulr.training.shard import RankShards
 
 
-@dataclass(frozen=True)
-class Member:
-    """The rows of one rank."""
-
-    train: TrainShard
-    validation: TrainShard | None = None
-
-
-def ranks_of(workers: int, queries: int) -> int:
-    """How many ranks there are in all; a single query cannot be shared."""
+def rank_count(workers: int, queries: int) -> int:
+    """Return the number of ranks of all workers; a single query cannot be split."""
     return max(workers, min(2, queries))
 
 
 def train_local_ranks(
-    mesh: Communicator,
-    members: Sequence[Member],
-    spec: TrainSpec,
+    communicator: Communicator,
+    shards: Sequence[RankShards],
+    plan: TrainPlan,
+    learner: Learner,
     state: TrainState,
     *,
     threads: int,
-    save: Save,
-    tell: IterationCallback,
+    on_checkpoint: CheckpointCallback = ignore,
+    on_iteration: IterationCallback = ignore,
 ) -> tuple[TrainState, Timings]:
-    """Train the members of this process; `save` and `tell` are called for the first."""
-    meshes = [mesh] if len(members) == 1 else pair_within()
-    each = threads if len(members) == 1 else max(1, threads // 2)
-    spec = _with_threads(spec, each)
+    """Train one rank, or two that are threads. The callbacks are called by the first of them."""
+    alone = len(shards) == 1
+    per_rank = threads if alone else max(1, threads // 2)
+    learner = replace(learner, lightgbm={**learner.lightgbm, "num_threads": per_rank})
 
-    def one(place: int) -> tuple[TrainState, Timings]:
-        use_threads(threads)  # of a kernel; the crew takes turns with those
-        own, first = meshes[place], place == 0
-        try:
-            worker = Worker(own, spec, members[place].train, members[place].validation, state)
-            end = worker.run(save if first else _nothing, tell if first else _nothing)
-            return end, worker.timings
-        except BaseException as why:
-            if own is not mesh:
-                own.close(f"{type(why).__name__}: {why}")
-            raise
+    def train_rank(index: int, communicator: Communicator) -> tuple[TrainState, Timings]:
+        use_threads(threads)  # the kernels of two ranks never run at the same time
+        loop = TrainingLoop(communicator, plan, learner, shards[index], state)
+        end = loop.run(on_checkpoint, on_iteration) if index == 0 else loop.run()
+        return end, loop.timings
 
-    if len(members) == 1:
-        return one(0)
-    with ThreadPoolExecutor(len(members)) as pool:
-        futures = [pool.submit(one, place) for place in range(len(members))]
-    for own in meshes:
-        own.close()
-    raise_first([f.exception() for f in futures])
+    if alone:
+        return train_rank(0, communicator)
+
+    def train_thread(index: int, communicator: Communicator) -> tuple[TrainState, Timings]:
+        with communicator:
+            return train_rank(index, communicator)
+
+    with ThreadPoolExecutor(len(shards)) as pool:
+        futures = [pool.submit(train_thread, *rank) for rank in enumerate(connected_pair())]
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    if errors:  # a PeerLost is only the consequence of the other rank's error
+        raise min(errors, key=lambda error: isinstance(error, PeerLost))
     return futures[0].result()
-
-
-def raise_first(errors: Sequence[BaseException | None]) -> None:
-    """The error that was the cause, rather than another rank's surprise at it."""
-    raised = sorted((e for e in errors if e is not None), key=lambda e: isinstance(e, PeerLost))
-    if raised:
-        raise raised[0]
-
-
-def _nothing(*_: object) -> None:
-    """For the ranks that nobody listens to."""
-
-
-def _with_threads(spec: TrainSpec, threads: int) -> TrainSpec:
-    settings = {**spec.learner.lightgbm, "num_threads": threads}
-    return replace(spec, learner=replace(spec.learner, lightgbm=settings))

@@ -1,6 +1,6 @@
-"""Where workers find each other: every worker listens, calls those before it, lets in those after.
+"""How workers connect: each one listens, connects to lower ranks and accepts higher ranks.
 
-The listening socket is bound to one address and lives only until all are in.
+The listening socket is bound to one address and closed as soon as all workers are connected.
 """
 
 from __future__ import annotations
@@ -10,132 +10,142 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ulr.errors import UserError
+from ulr.training.distributed import handshake
 from ulr.training.distributed.communicator import Communicator, PeerLost
-from ulr.training.distributed.handshake import Refused, answer, call, secret_for, welcome
+from ulr.training.distributed.handshake import HandshakeFailed
 
 Address = tuple[str, int]
-TALK_S = 5.0  # a talk with a stranger ends after this long
-MOST_TALKS = 64
-AGAIN_S = 0.05
+HANDSHAKE_S = 5.0  # limit for incoming connections, which may come from anywhere
+_MAX_CONNECTIONS = 64  # handled at the same time
+_RETRY_S = 0.05
 
 
 class Listener:
-    """A listening socket on one address, IPv4 or IPv6; port 0: any free one."""
+    """A listening socket on one address, IPv4 or IPv6. Port 0 selects a free port."""
 
     def __init__(self, host: str, port: int = 0) -> None:
         try:
-            family, kind, proto, _, where = socket.getaddrinfo(
+            family, kind, proto, _, address = socket.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
             self._socket = socket.socket(family, kind, proto)
-            self._socket.bind(where)
-        except OSError as why:
+            self._socket.bind(address)
+        except OSError as error:
             raise UserError(
-                f"cannot listen on {host} port {port}: {why.strerror or why}; "
+                f"cannot listen on {host} port {port}: {error.strerror or error}; "
                 "choose an address of this machine and a free port (0: any)"
             ) from None
         self._socket.listen(128)
         self.address: Address = (host, self._socket.getsockname()[1])
 
     def close(self) -> None:
-        """Nobody gets in any more."""
+        """Stop listening. Connections that were accepted stay open."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # close alone would not wake `accept`
         self._socket.close()
 
-    def meet(
+    def serve(self, handle: Callable[[socket.socket], None]) -> None:
+        """Start calling `handle` with every new connection, each on a thread, until closed."""
+        free = threading.Semaphore(_MAX_CONNECTIONS)
+
+        def handle_and_release(sock: socket.socket) -> None:
+            try:
+                handle(sock)
+            finally:
+                free.release()
+
+        def accept_connections() -> None:
+            with contextlib.suppress(OSError):  # the listener was closed
+                while True:
+                    sock, _ = self._socket.accept()
+                    if free.acquire(blocking=False):
+                        threading.Thread(
+                            target=handle_and_release, args=(sock,), daemon=True
+                        ).start()
+                    else:
+                        sock.close()
+
+        threading.Thread(target=accept_connections, daemon=True).start()
+
+    def rendezvous(
         self, addresses: Sequence[Address], rank: int, *, token: str, attempt: int, timeout: float
     ) -> Communicator:
-        """The mesh of all workers (this one is addresses[rank]), or `PeerLost` after `timeout`."""
-        size, secret = len(addresses), secret_for(token, attempt)
-        by = time.monotonic() + timeout
-        party = _Rendezvous(rank, size, secret, by)
-        listening = threading.Thread(target=party.accept_peers, args=(self._socket,), daemon=True)
-        listening.start()
+        """Connect to all workers (this one is addresses[rank]), or raise `PeerLost`."""
+        deadline = time.monotonic() + timeout
+        meeting = _Rendezvous(rank, len(addresses), handshake.secret_for(token, attempt), deadline)
+        self.serve(meeting.accept_peer)
         try:
             for peer in range(rank):
-                party.peers[peer] = party.visit(addresses[peer], peer)
-            party.wait_for_callers()
+                meeting.sockets[peer] = meeting.connect(addresses[peer], peer)
+            meeting.wait_for_higher_ranks()
         except BaseException:
-            party.leave()
+            meeting.disconnect()
             raise
         finally:
-            party.full.set()
             self.close()
-        return Communicator(rank, party.peers, timeout)
+        return Communicator(rank, meeting.sockets, timeout)
 
 
 class _Rendezvous:
-    """Who is there so far."""
+    """The connections made so far."""
 
-    def __init__(self, rank: int, size: int, secret: bytes, by: float) -> None:
-        self.rank, self.size, self.secret, self.by = rank, size, secret, by
-        self.peers: list[socket.socket | None] = [None] * size
-        self.full = threading.Event()
-        self.arrived: queue.Queue[tuple[int, socket.socket]] = queue.Queue()
-        self.talks = threading.Semaphore(MOST_TALKS)
+    def __init__(self, rank: int, size: int, secret: bytes, deadline: float) -> None:
+        self.rank, self.size, self.secret, self.deadline = rank, size, secret, deadline
+        self.sockets: list[socket.socket | None] = [None] * size
+        self.verified: queue.Queue[tuple[int, socket.socket]] = queue.Queue()
 
-    def visit(self, address: Address, peer: int) -> socket.socket:
-        """Call a worker until it answers; it may not listen yet."""
-        why: Exception = TimeoutError("no answer")
-        while time.monotonic() < self.by:
+    def connect(self, address: Address, peer: int) -> socket.socket:
+        """Connect to a lower rank; retry until the deadline, since it may not listen yet."""
+        cause: Exception = TimeoutError("no answer")
+        while (left := self.deadline - time.monotonic()) > 0:
             try:
-                sock = socket.create_connection(address, max(self.by - time.monotonic(), 0.01))
-            except OSError as error:
-                why = error
-                time.sleep(AGAIN_S)
-                continue
-            try:
-                call(sock, self.secret, rank=self.rank, to=peer, size=self.size, by=self.by)
-                return sock
-            except (Refused, OSError) as error:
-                sock.close()
-                why = error
-                time.sleep(AGAIN_S)
-        raise PeerLost(f"worker {peer} at {address[0]}:{address[1]} could not be reached: {why}")
-
-    def accept_peers(self, listening: socket.socket) -> None:
-        """Talk with every caller on a thread of its own, so that none can hold up another."""
-        with contextlib.suppress(OSError):  # closed: the party is full, or over
-            while not self.full.is_set():
-                sock, _ = listening.accept()
-                if not self.talks.acquire(blocking=False):
+                sock = socket.create_connection(address, left)
+                try:
+                    handshake.initiate(sock, self.secret, rank=self.rank, to=peer, size=self.size,
+                                       deadline=self.deadline)  # fmt: skip
+                except BaseException:
                     sock.close()
-                    continue
-                threading.Thread(target=self._talk, args=(sock,), daemon=True).start()
+                    raise
+                return sock
+            except (HandshakeFailed, OSError) as error:
+                cause = error
+                time.sleep(_RETRY_S)
+        raise PeerLost(f"worker {peer} at {address[0]}:{address[1]} could not be reached: {cause}")
 
-    def _talk(self, sock: socket.socket) -> None:
-        by = min(self.by, time.monotonic() + TALK_S)
+    def accept_peer(self, sock: socket.socket) -> None:
+        """Verify an incoming connection."""
+        deadline = min(self.deadline, time.monotonic() + HANDSHAKE_S)
         try:
-            caller = answer(sock, self.secret, rank=self.rank, size=self.size, by=by)
-            self.arrived.put((caller, sock))
-        except (Refused, OSError):
+            peer = handshake.respond(
+                sock, self.secret, rank=self.rank, size=self.size, deadline=deadline
+            )
+        except (HandshakeFailed, OSError):
             sock.close()
-        finally:
-            self.talks.release()
+        else:
+            self.verified.put((peer, sock))
 
-    def wait_for_callers(self) -> None:
-        """All workers after this one have come in."""
-        while missing := [p for p in range(self.rank + 1, self.size) if self.peers[p] is None]:
+    def wait_for_higher_ranks(self) -> None:
+        """Block until every higher rank is connected, or raise `PeerLost` at the deadline."""
+        while missing := [p for p in range(self.rank + 1, self.size) if self.sockets[p] is None]:
             try:
-                caller, sock = self.arrived.get(timeout=max(self.by - time.monotonic(), 0))
+                peer, sock = self.verified.get(timeout=max(self.deadline - time.monotonic(), 0))
             except queue.Empty:
                 names = ", ".join(map(str, missing))
-                raise PeerLost(f"worker {names} did not come in time") from None
-            old, self.peers[caller] = self.peers[caller], None
-            if old is not None:  # it called again because its first call broke off
-                old.close()
+                raise PeerLost(f"worker {names} did not connect in time") from None
+            previous, self.sockets[peer] = self.sockets[peer], None
+            if previous is not None:  # the peer retried because its first connection failed
+                previous.close()
             try:
-                welcome(sock, self.by)
-                self.peers[caller] = sock
-            except (Refused, OSError):  # this call broke off too: it is missing until the next
+                handshake.accept(sock, self.deadline)
+                self.sockets[peer] = sock
+            except (HandshakeFailed, OSError):  # it failed again: wait for the next retry
                 sock.close()
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         """Close every connection."""
-        for sock in self.peers:
+        for sock in self.sockets:
             if sock is not None:
                 sock.close()

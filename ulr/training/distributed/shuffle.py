@@ -1,7 +1,7 @@
-"""Published pair tables, from files to the partitions that will be workers.
+"""Published pair files to the partitions of the workers.
 
-Two light passes first: a census of the queries (names, sizes; no features), and a sample of rows
-for the bins. Then one shuffle brings every query whole to its worker.
+Two passes without a shuffle come first: an index of the queries (names and sizes, no features)
+and a sample of rows for the bins. One shuffle then brings every query to its worker.
 """
 
 from __future__ import annotations
@@ -21,19 +21,24 @@ from ulr.engine.shuffle import BLOCK, partition_blocks
 from ulr.errors import UserError
 from ulr.features.split import sample_queries
 from ulr.training.bins import in_sample
+from ulr.training.data import feature_width
 from ulr.training.distributed.task import TRAIN, VALIDATION
 from ulr.warehouse.schema import pairs_schema
 from ulr.warehouse.storage import open_filesystem
 
 Batches = Iterator[pa.RecordBatch]
-READ_ROWS = 512  # queries at a time: some megabytes of features
-_CENSUS = "file int, key long, rows int, pairs long, deepest int, aside boolean"
-_COUNTED = ["query_id", "doc_ids", "positions", "pair_i"]
+READ_QUERIES = 512  # per batch: some megabytes of features
+_INDEX_SCHEMA = "file int, key long, rows int, pairs long, max_position int, validation boolean"
+_INDEXED = ["query_id", "doc_ids", "positions", "pair_i"]
+_SAMPLED = ["query_id", "doc_ids", "features"]
 
 
 @dataclass(frozen=True)
 class PairFiles:
-    """Parquet files of the pairs schema; validation queries by share of names, or in own files."""
+    """Parquet files of the pairs schema.
+
+    Validation queries are a fraction of the names, or the queries of `validation_files`.
+    """
 
     url: str
     files: Sequence[str]
@@ -48,120 +53,121 @@ class PairFiles:
 
 @dataclass(frozen=True)
 class QueryIndex:
-    """One entry per query, in the order of files and of rows within them."""
+    """One entry per query, in the order of the files and of the rows within them.
+
+    file    int32   number of its file
+    key     uint64  hash of its name
+    rows    int32   documents
+    pairs   int64   pairs
+    validation  bool  whether it is held out for validation
+    """
 
     file: np.ndarray
     key: np.ndarray
     rows: np.ndarray
     pairs: np.ndarray
-    aside: np.ndarray
+    validation: np.ndarray
     width: int
-    deepest: int
+    max_position: int
+
+    def by_file(self, values: np.ndarray, files: int) -> list[np.ndarray]:
+        """Split an array with one value per query by the queries' files."""
+        return np.split(values, np.searchsorted(self.file, np.arange(1, files)))
 
 
 def build_query_index(spark: SparkSession, source: PairFiles) -> QueryIndex:
-    """Count every query."""
-    files = _numbered(spark, source)
-    counted = files.mapInArrow(partial(_count, source=source), _CENSUS).toArrow()
-    if not counted.num_rows:
+    """Return the sizes of every query."""
+    table = _on_files(spark, source, partial(_index, source=source), _INDEX_SCHEMA).toArrow()
+    if not table.num_rows:
         raise UserError("the pairs table is empty: no query has a pair; see the counts of `pairs`")
-    columns = {name: counted[name].to_numpy() for name in counted.column_names}
-    order = np.argsort(columns["file"], kind="stable")  # within a file they come in order
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    order = np.argsort(columns["file"], kind="stable")  # the rows of a file arrive in order
     columns = {name: column[order] for name, column in columns.items()}
     columns["key"] = columns["key"].view(np.uint64)
-    deepest = int(columns.pop("deepest").max())
-    return QueryIndex(**columns, width=_width(source, int(columns["file"][0])), deepest=deepest)
+    max_position = int(columns.pop("max_position").max())
+    width = _width(source, int(columns["file"][0]))
+    return QueryIndex(**columns, width=width, max_position=max_position)
 
 
-def take_sample(spark: SparkSession, source: PairFiles, chosen: np.ndarray, census: QueryIndex
-) -> np.ndarray:  # fmt: skip
-    """Rows (float32) of the chosen queries for the bins; the same however the files are cut."""
-    total = int(census.rows[chosen].sum())
-    per_file = _per_file(census, np.where(chosen, 0, -1), len(source.all))
-    take = partial(_sample, source=source, chosen=per_file, total=total, width=census.width)
-    kept = _numbered(spark, source).mapInArrow(take, "key long, features array<float>").toArrow()
-    kept = kept.take(pa.array(np.argsort(kept["key"].to_numpy().view(np.uint64), kind="stable")))
-    values = lists(kept["features"])
-    return values.values.to_numpy().reshape(-1, census.width)
+def sample_rows(spark: SparkSession, source: PairFiles, index: QueryIndex) -> np.ndarray:
+    """Return training rows (float32, rows x width) for the bins, however the files are split."""
+    total = int(index.rows[~index.validation].sum())
+    train = index.by_file(~index.validation, len(source.all))
+    sample = partial(_sample, source=source, train=train, total=total, width=index.width)
+    rows = _on_files(spark, source, sample, "key long, features array<float>").toArrow()
+    rows = rows.take(pa.array(np.argsort(rows["key"].to_numpy().view(np.uint64), kind="stable")))
+    return lists(rows["features"]).values.to_numpy().reshape(-1, index.width)
 
 
-def spread(
-    spark: SparkSession, source: PairFiles, census: QueryIndex, part: np.ndarray, workers: int
+def shuffle_to_workers(
+    spark: SparkSession, source: PairFiles, index: QueryIndex, rank: np.ndarray, workers: int
 ) -> DataFrame:
-    """Parcels of whole queries, those of rank r in the partition of its worker."""
-    send = partial(_send, source=source, parts=_per_file(census, part, len(source.all)),
-                   aside=_per_file(census, census.aside, len(source.all)))  # fmt: skip
-    return (
-        _numbered(spark, source)
-        .mapInArrow(send, BLOCK)
-        .repartitionById(workers, F.col("part") % workers)
-    )
+    """Return blocks of whole queries in one partition per worker. rank (int32): per query."""
+    files = len(source.all)
+    send = partial(_send, source=source, ranks=index.by_file(rank, files),
+                   validation=index.by_file(index.validation, files))  # fmt: skip
+    blocks = _on_files(spark, source, send, BLOCK)
+    return blocks.repartitionById(workers, F.col("part") % workers)
 
 
-def _numbered(spark: SparkSession, source: PairFiles) -> DataFrame:
-    return spark.range(0, len(source.all), 1, len(source.all))
+def _on_files(
+    spark: SparkSession, source: PairFiles, task: partial[Batches], schema: str
+) -> DataFrame:
+    """Run a task per file; its input is the file's number."""
+    files = len(source.all)
+    return spark.range(0, files, 1, files).mapInArrow(task, schema)
 
 
-def _per_file(census: QueryIndex, values: np.ndarray, files: int) -> list[np.ndarray]:
-    ends = np.searchsorted(census.file, np.arange(1, files))
-    return np.split(values, ends)
-
-
-def _pieces(batches: Batches, source: PairFiles, columns: list[str] | None
-) -> Iterator[tuple[int, int, pa.Table]]:  # fmt: skip
-    """File, number of the first row, and some rows."""
+def _read(
+    batches: Batches, source: PairFiles, columns: list[str] | None
+) -> Iterator[tuple[int, int, pa.Table]]:
+    """Yield file number, number of the first query, and some queries."""
     fs, _ = open_filesystem(source.url)
     for batch in batches:
         for number in batch.column(0).to_pylist():
             start = 0
             with pq.ParquetFile(source.all[number], filesystem=fs) as file:
-                for rows in file.iter_batches(READ_ROWS, columns=columns, use_threads=False):
+                for rows in file.iter_batches(READ_QUERIES, columns=columns, use_threads=False):
                     yield number, start, pa.Table.from_batches([rows])
                     start += rows.num_rows
 
 
-def _count(batches: Batches, *, source: PairFiles) -> Batches:
-    for number, _, table in _pieces(batches, source, _COUNTED):
+def _index(batches: Batches, *, source: PairFiles) -> Batches:
+    for number, _, table in _read(batches, source, _INDEXED):
         names = whole(table["query_id"])
-        rows = lists(table["doc_ids"]).lengths
-        aside = np.full(len(names), number >= len(source.files))
+        validation = np.full(len(names), number >= len(source.files))
         if not source.validation_files:
-            aside = sample_queries(names, source.validation_fraction, "validation")
-        positions = lists(table["positions"])
+            validation = sample_queries(names, source.validation_fraction, "validation")
+        positions = lists(table["positions"]).values.to_numpy(zero_copy_only=False)
         columns = {
             "file": np.full(len(names), number, np.int32),
             "key": hashes(names).view(np.int64),
-            "rows": rows.astype(np.int32),
+            "rows": lists(table["doc_ids"]).lengths.astype(np.int32),
             "pairs": lists(table["pair_i"]).lengths,
-            "deepest": np.full(len(names), _deepest(positions.values), np.int32),
-            "aside": aside,
+            "max_position": np.full(len(names), positions.max(initial=1), np.int32),
+            "validation": validation,
         }
         yield pa.RecordBatch.from_pydict(columns)
 
 
-def _deepest(positions: pa.Array) -> int:
-    return int(positions.to_numpy(zero_copy_only=False).max(initial=1))
-
-
 def _width(source: PairFiles, number: int) -> int:
-    """Features of a row, as the first query of a file has them."""
-    pieces = _pieces(iter([pa.record_batch({"id": [number]})]), source, ["doc_ids", "features"])
-    _, _, table = next(pieces)
-    values, rows = (lists(table[name]).lengths[0] for name in ("features", "doc_ids"))
-    return int(values // max(rows, 1))
+    """Return the number of features in the first queries of a file."""
+    numbers = iter([pa.record_batch({"id": [number]})])
+    _, _, table = next(_read(numbers, source, _SAMPLED))
+    return feature_width(table)
 
 
 def _sample(
-    batches: Batches, *, source: PairFiles, chosen: list[np.ndarray], total: int, width: int
+    batches: Batches, *, source: PairFiles, train: list[np.ndarray], total: int, width: int
 ) -> Batches:
-    for number, start, piece in _pieces(batches, source, ["query_id", "doc_ids", "features"]):
-        keep = chosen[number][start : start + piece.num_rows] >= 0
-        table = piece.filter(pa.array(keep)).combine_chunks()
+    for number, start, queries in _read(batches, source, _SAMPLED):
+        chosen = train[number][start : start + queries.num_rows]
+        table = queries.filter(pa.array(chosen)).combine_chunks()
         if not table.num_rows:
             continue
         keys, sizes = hashes(table["query_id"]), lists(table["doc_ids"]).lengths
+        feature_width(table, width)
         inside = in_sample(keys, sizes, total)
-        _refuse_other_width(table, sizes, width)
         features = whole(table["features"]).flatten()
         rows = pa.FixedSizeListArray.from_arrays(features, width).filter(pa.array(inside))
         key = np.repeat(keys, sizes)[inside].view(np.int64)
@@ -170,23 +176,13 @@ def _sample(
         )
 
 
-def _refuse_other_width(table: pa.Table, rows: np.ndarray, width: int) -> None:
-    values = lists(table["features"]).lengths
-    if (values != rows * width).any():
-        at = int(np.flatnonzero(values != rows * width)[0])
-        raise UserError(
-            f"query {table['query_id'][at]} has {values[at]} feature values for {rows[at]} "
-            f"documents, others {width} a document; features must have one length for all"
-        )
-
-
 def _send(
-    batches: Batches, *, source: PairFiles, parts: list[np.ndarray], aside: list[np.ndarray]
+    batches: Batches, *, source: PairFiles, ranks: list[np.ndarray], validation: list[np.ndarray]
 ) -> Batches:
-    for number, start, piece in _pieces(batches, source, None):
-        table = piece.cast(pairs_schema)
-        part = parts[number][start : start + table.num_rows].astype(np.int64)
-        apart = aside[number][start : start + table.num_rows]
-        for kind, chosen in ((TRAIN, ~apart), (VALIDATION, apart)):
-            if chosen.any():
-                yield from partition_blocks(kind, table.filter(pa.array(chosen)), part[chosen])
+    for number, start, queries in _read(batches, source, None):
+        table = queries.cast(pairs_schema)
+        chosen = slice(start, start + table.num_rows)
+        rank, held_out = ranks[number][chosen].astype(np.int64), validation[number][chosen]
+        for kind, rows in ((TRAIN, ~held_out), (VALIDATION, held_out)):
+            if rows.any():
+                yield from partition_blocks(kind, table.filter(pa.array(rows)), rank[rows])

@@ -1,6 +1,6 @@
-"""What a worker does once it can talk to the others: agree where to start, take rows, train.
+"""The work of one worker: agree on the state to start from, build the shards, train.
 
-Knows the mesh and Arrow tables, but nothing of Spark: a test runs it on threads.
+Independent of Spark: it takes a `Communicator` and Arrow tables, so tests run it on threads.
 """
 
 from __future__ import annotations
@@ -16,29 +16,34 @@ from pathlib import Path
 import pyarrow as pa
 
 from ulr.errors import UserError
+from ulr.training.bins import Bins
 from ulr.training.checkpoint import Checkpoints, TrainState, state_from_json
 from ulr.training.data import read_pairs
 from ulr.training.distributed.communicator import Communicator
-from ulr.training.distributed.local_ranks import Member, train_local_ranks
-from ulr.training.distributed.telemetry import Reporter
-from ulr.training.loop import Timings, TrainSpec
+from ulr.training.distributed.local_ranks import train_local_ranks
+from ulr.training.distributed.rendezvous import Address
+from ulr.training.distributed.telemetry import EventSender
+from ulr.training.loop import Timings
 from ulr.training.objective import Biases
-from ulr.training.shard import Bins, ShardBuilder
+from ulr.training.parameters import Learner
+from ulr.training.plan import TrainPlan
+from ulr.training.shard import RankShards, ShardBuilder
 
 TRAIN, VALIDATION = "train", "validation"
-Hook = Callable[[int, int, int], None]
+WorkerCallback = Callable[[int, int, int], None]
 
 
 @dataclass(frozen=True)
 class Job:
-    """One training, the same for all workers; everything in it can be pickled.
+    """One training, the same for all workers; it can be pickled.
 
-    rows: rows_per_rank rows of each rank, to train on and to validate on. Rank r belongs to worker
-        r modulo their number.
-    on_round: called on every worker with its rank, the attempt and the round that it has grown.
+    rows: per rank, its rows for training and for validation. Rank r belongs to the worker r
+        modulo the number of workers.
+    on_iteration: called on every worker with its rank, the attempt and the iteration.
     """
 
-    spec: TrainSpec
+    plan: TrainPlan
+    learner: Learner
     bins: Bins
     rows: list[tuple[int, int]]
     biases: Biases | None
@@ -47,13 +52,13 @@ class Job:
     worker_timeout: float
     threads: int = 1
     attempt: int = 1
-    driver: tuple[str, int] | None = None
-    on_round: Hook | None = None
+    driver: Address | None = None
+    on_iteration: WorkerCallback | None = None
 
 
-@dataclass
-class Report:
-    """What a worker has to say of itself."""
+@dataclass(frozen=True)
+class WorkerReport:
+    """What one worker did: its part of the data, seconds, traffic and memory."""
 
     rank: int
     rows: int
@@ -63,41 +68,54 @@ class Report:
     network_calls: int = 0
     network_bytes: int = 0
     peak_bytes: int = 0
-    grown_bytes: int = 0  # from the first row to the peak
+    grown_bytes: int = 0  # from before the first row to the peak
 
 
-def train_part(
-    mesh: Communicator, tables: Iterable[tuple[int, str, pa.Table]], job: Job
-) -> tuple[TrainState, Report]:
-    """Train worker `mesh.rank` on its tables, each for a rank, to train or to validate on."""
-    state = _agree(mesh, job)
-    report = Report(mesh.rank, 0, 0, resumed_at=state.num_iterations)
-    if state.finished:
-        return state, report
-    forget_peak()
-    start, before = time.monotonic(), resident_bytes()
-    members = take_rows(tables, job, mesh, state.model)
-    mesh.allgather(b"ready")  # nobody's clock starts before all have their rows
-    begun, waited = time.monotonic(), mesh.seconds
-    state, timings = _run(mesh, members, job, state)
-    seconds = {**vars(timings), "ingest": begun - start, "train": time.monotonic() - begun}
-    if len(members) == 1:
-        seconds["network"] = mesh.seconds - waited
-    report.rows = sum(member.train.rows for member in members)
-    report.pairs = sum(member.train.data.pairs.pairs for member in members)
-    report.seconds = {name: round(value, 6) for name, value in seconds.items()}
-    report.network_calls, report.network_bytes = mesh.calls, mesh.bytes
-    report.peak_bytes = peak_bytes()
-    report.grown_bytes = max(report.peak_bytes - before, 0)
-    return state, report
+def train_worker(
+    communicator: Communicator, tables: Iterable[tuple[int, str, pa.Table]], job: Job
+) -> tuple[TrainState, WorkerReport]:
+    """Train worker `communicator.rank`. tables: rank, TRAIN or VALIDATION, rows of pairs."""
+    start = _starting_state(communicator, job)
+    if start.finished:
+        return start, WorkerReport(communicator.rank, 0, 0, start.num_iterations)
+    reset_peak()
+    started, bytes_before = time.monotonic(), resident_bytes()
+    shards = _build_shards(tables, job, communicator, start.model)
+    communicator.allgather(b"ready")  # so that no worker's time includes another one's ingestion
+    ingested, network_before = time.monotonic(), communicator.seconds
+    state, timings = _train(communicator, shards, job, start)
+    seconds = {**vars(timings), "ingest": ingested - started, "train": time.monotonic() - ingested}
+    if len(shards) == 1:
+        seconds["network"] = communicator.seconds - network_before
+    peak = peak_bytes()
+    return state, WorkerReport(
+        rank=communicator.rank,
+        rows=sum(own.train.rows for own in shards),
+        pairs=sum(own.train.data.pairs.pairs for own in shards),
+        resumed_at=start.num_iterations,
+        seconds={name: round(value, 6) for name, value in seconds.items()},
+        network_calls=communicator.calls,
+        network_bytes=communicator.bytes,
+        peak_bytes=peak,
+        grown_bytes=max(peak - bytes_before, 0),
+    )
 
 
-def take_rows(
-    tables: Iterable[tuple[int, str, pa.Table]], job: Job, mesh: Communicator, model: str
-) -> list[Member]:
-    """Rows as they come, into the dataset they are for."""
+def _starting_state(communicator: Communicator, job: Job) -> TrainState:
+    """Return the checkpoint as the first worker reads it, so that all start from the same one."""
+    state = TrainState(biases=job.biases)
+    if communicator.rank == 0 and job.checkpoints is not None:
+        state = job.checkpoints.load(job.biases)
+    content = communicator.allgather(json.dumps(state.as_json()).encode())[0]
+    return state_from_json(json.loads(bytes(content)), job.biases)
+
+
+def _build_shards(
+    tables: Iterable[tuple[int, str, pa.Table]], job: Job, communicator: Communicator, model: str
+) -> list[RankShards]:
+    """Bin the rows as they arrive, per rank of this worker."""
     bins = replace(job.bins, parameters={**job.bins.parameters, "num_threads": job.threads})
-    ranks = range(mesh.rank, len(job.rows), mesh.size)
+    ranks = range(communicator.rank, len(job.rows), communicator.size)
     builders = {
         (rank, kind): ShardBuilder(bins, rows, model)
         for rank in ranks
@@ -107,69 +125,60 @@ def take_rows(
     for rank, kind, table in tables:
         if table.num_rows:
             if (rank, kind) not in builders:
-                raise UserError(f"rank {rank} was sent {kind} rows, but none were rows_per_rank")
+                raise UserError(
+                    f"rank {rank} received {kind} rows and expected none; "
+                    "the pairs table changed while it was read, run again"
+                )
             builders[rank, kind].add(read_pairs([table]))
     shards = {key: builder.finish() for key, builder in builders.items()}
-    return [Member(shards[rank, TRAIN], shards.get((rank, VALIDATION))) for rank in ranks]
+    return [RankShards(shards[rank, TRAIN], shards.get((rank, VALIDATION))) for rank in ranks]
 
 
-def _agree(mesh: Communicator, job: Job) -> TrainState:
-    """The first worker looks for a checkpoint; all start from what it found."""
-    own = b""
-    if mesh.rank == 0 and job.checkpoints is not None:
-        own = json.dumps(job.checkpoints.load(job.biases).as_json()).encode()
-    found = bytes(mesh.allgather(own)[0])
-    return state_from_json(json.loads(found), job.biases) if found else TrainState(
-        biases=job.biases
-    )  # fmt: skip
-
-
-def _run(
-    mesh: Communicator, members: list[Member], job: Job, state: TrainState
+def _train(
+    communicator: Communicator, shards: list[RankShards], job: Job, state: TrainState
 ) -> tuple[TrainState, Timings]:
-    reporter = Reporter(job.driver if mesh.rank == 0 else None, job.token)
+    first, started = communicator.rank == 0, time.monotonic()
+    sender = EventSender(job.driver if first else None, job.token)
 
-    def tell(number: int, value: float | None) -> None:
-        reporter.tell({"round": number, "value": value, "attempt": job.attempt,
-                       "seconds": round(time.monotonic() - begun, 4)})  # fmt: skip
-        if job.on_round is not None:
-            job.on_round(mesh.rank, job.attempt, number)
+    def on_iteration(iteration: int, value: float | None) -> None:
+        sender.send({"iteration": iteration, "value": value, "attempt": job.attempt,
+                     "seconds": round(time.monotonic() - started, 4)})  # fmt: skip
+        if job.on_iteration is not None:
+            job.on_iteration(communicator.rank, job.attempt, iteration)
 
-    def save(state: TrainState) -> None:
-        if mesh.rank == 0 and job.checkpoints is not None:
+    def on_checkpoint(state: TrainState) -> None:
+        if first and job.checkpoints is not None:
             job.checkpoints.save(state)
 
-    begun = time.monotonic()
     try:
         return train_local_ranks(
-            mesh, members, job.spec, state, threads=job.threads, save=save, tell=tell
+            communicator, shards, job.plan, job.learner, state, threads=job.threads,
+            on_checkpoint=on_checkpoint, on_iteration=on_iteration,
         )  # fmt: skip
     finally:
-        reporter.close()
-
-
-_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+        sender.close()
 
 
 def resident_bytes() -> int:
-    """What is resident now."""
-    return _kilobytes("VmRSS:") * 1024
+    """Return the resident memory of this process."""
+    return _status_kilobytes("VmRSS:") * 1024
 
 
 def peak_bytes() -> int:
-    """The most that was resident since `forget_peak`, or since the process began."""
-    return (_kilobytes("VmHWM:") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024
+    """Return the largest resident memory since `reset_peak`, or since the process started."""
+    kilobytes = _status_kilobytes("VmHWM:") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kilobytes * 1024
 
 
-def forget_peak() -> None:
-    """Begin anew: Spark's Python workers had other tasks before this one."""
+def reset_peak() -> None:
+    """Reset the peak: Spark reuses its Python workers, so it may belong to an earlier task."""
     with contextlib.suppress(OSError):
-        _CLEAR.write_text("5")
+        Path("/proc/self/clear_refs").write_text("5")
 
 
-def _kilobytes(name: str) -> int:
+def _status_kilobytes(name: str) -> int:
     with contextlib.suppress(OSError):
-        for line in _STATUS.read_text().splitlines():
+        for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith(name):
                 return int(line.split()[1])
     return 0

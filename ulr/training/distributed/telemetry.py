@@ -1,7 +1,6 @@
-"""News from the first worker to the driver while training runs: one JSON line an event.
+"""Events from the first worker to the driver while training runs, one JSON line each.
 
-For people who watch, so it never disturbs training: a worker that cannot reach the driver, or
-whose driver does not listen, goes on in silence.
+Telemetry never disturbs training: events are dropped if the driver cannot be reached.
 """
 
 from __future__ import annotations
@@ -9,69 +8,59 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
-from ulr.training.distributed.handshake import Refused, answer, call, secret_for, welcome
+from ulr.training.distributed import handshake
+from ulr.training.distributed.handshake import HandshakeFailed, secret_for
+from ulr.training.distributed.rendezvous import HANDSHAKE_S, Address, Listener
 
 Event = dict[str, Any]
-REACH_S = 5.0
-_DRIVER, _WORKER, _BOTH = 0, 1, 2
+EventCallback = Callable[[Event], None]
+_DRIVER, _WORKER, _SIZE = 0, 1, 2
 
 
 @contextlib.contextmanager
-def listening(host: str, token: str, hear: Callable[[Event], None]) -> Iterator[int]:
-    """The port where the driver listens until the block ends; `hear` runs on another thread."""
-    family, kind, proto, _, where = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
-    with socket.socket(family, kind, proto) as server:
-        server.bind(where)
-        server.listen(8)
-
-        def serve() -> None:
-            with contextlib.suppress(OSError):  # closed at the end of the block
-                while True:
-                    sock, _ = server.accept()
-                    threading.Thread(
-                        target=_hear_out, args=(sock, token, hear), daemon=True
-                    ).start()
-
-        threading.Thread(target=serve, daemon=True).start()
-        try:
-            yield server.getsockname()[1]
-        finally:
-            with contextlib.suppress(OSError):
-                server.shutdown(socket.SHUT_RDWR)
+def listen_for_events(host: str, token: str, on_event: EventCallback) -> Iterator[int]:
+    """Yield a port, and call `on_event` on another thread with every event received there."""
+    listener = Listener(host)
+    listener.serve(partial(_receive_events, token=token, on_event=on_event))
+    try:
+        yield listener.address[1]
+    finally:
+        listener.close()
 
 
-def _hear_out(sock: socket.socket, token: str, hear: Callable[[Event], None]) -> None:
-    by = time.monotonic() + REACH_S
-    with sock, contextlib.suppress(Refused, OSError, ValueError):
-        answer(sock, secret_for(token, 0), rank=_DRIVER, size=_BOTH, by=by)
-        welcome(sock, by)
+def _receive_events(sock: socket.socket, token: str, on_event: EventCallback) -> None:
+    deadline = time.monotonic() + HANDSHAKE_S
+    with sock, contextlib.suppress(HandshakeFailed, OSError, ValueError):
+        handshake.respond(sock, secret_for(token, 0), rank=_DRIVER, size=_SIZE, deadline=deadline)
+        handshake.accept(sock, deadline)
         sock.settimeout(None)
         with sock.makefile("r", encoding="utf-8") as lines:
             for line in lines:
-                hear(json.loads(line))
+                on_event(json.loads(line))
 
 
-class Reporter:
-    """The worker's end."""
+class EventSender:
+    """The worker's side of the connection. Without an address it does nothing."""
 
-    def __init__(self, address: tuple[str, int] | None, token: str) -> None:
+    def __init__(self, address: Address | None, token: str) -> None:
         self._socket: socket.socket | None = None
         if address is None:
             return
-        by = time.monotonic() + REACH_S
-        with contextlib.suppress(Refused, OSError):
-            sock = socket.create_connection(address, REACH_S)
-            call(sock, secret_for(token, 0), rank=_WORKER, to=_DRIVER, size=_BOTH, by=by)
+        deadline = time.monotonic() + HANDSHAKE_S
+        with contextlib.suppress(HandshakeFailed, OSError):
+            sock = socket.create_connection(address, HANDSHAKE_S)
+            handshake.initiate(sock, secret_for(token, 0), rank=_WORKER, to=_DRIVER, size=_SIZE,
+                               deadline=deadline)  # fmt: skip
             sock.settimeout(1.0)
             self._socket = sock
 
-    def tell(self, event: Event) -> None:
-        """Send an event, or give up talking."""
+    def send(self, event: Event) -> None:
+        """Send an event; after an error, drop it and all later ones."""
         if self._socket is None:
             return
         try:
@@ -80,7 +69,7 @@ class Reporter:
             self.close()
 
     def close(self) -> None:
-        """No more news."""
+        """Disconnect."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import PySparkException
+
+from ulr.errors import UserError
+from ulr.training.bins import Bins
+from ulr.training.distributed import recovery
+from ulr.training.distributed.recovery import run_with_retries
+from ulr.training.distributed.task import Job
+from ulr.training.plan import TrainPlan
+
+PLAN = TrainPlan("joint", 1, {})
+JOB = Job(
+    plan=PLAN, learner=PLAN.learner(), bins=Bins(b"", 1, {}), rows=[(1, 0)], biases=None,
+    checkpoints=None, token="token", worker_timeout=1.0,
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def no_backoff(monkeypatch):
+    monkeypatch.setattr(recovery, "MAX_BACKOFF_S", 0.0)
+
+
+def failing(*errors: str):
+    """Return a run that fails once with each error, and the attempts that it was given."""
+    attempts = []
+
+    def run(job: Job) -> str:
+        attempts.append(job.attempt)
+        if len(attempts) <= len(errors):
+            raise PySparkException(errors[len(attempts) - 1])
+        return "model"
+
+    return run, attempts
+
+
+def test_failed_attempts_are_repeated_and_their_reasons_kept():
+    run, attempts = failing("PeerLost: worker 1 disconnected", "ValueError: bad")
+    result, failures = run_with_retries(JOB, run, max_retries=2)
+    assert result == "model"
+    assert attempts == [1, 2, 3]
+    assert failures == ["PeerLost: worker 1 disconnected", "ValueError: bad"]
+
+
+def test_too_many_failures_end_with_the_last_reason():
+    run, attempts = failing("ValueError: one", "ValueError: two")
+    with pytest.raises(UserError, match=r"failed 2 times, the last time: ValueError: two; run"):
+        run_with_retries(JOB, run, max_retries=1)
+    assert attempts == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        ("Traceback:\nulr.errors.UserError: rows differ; make them equal", "rows differ"),
+        ("[SPARK_JOB_CANCELLED] Job 3 cancelled", "cancelled"),
+    ],
+)
+def test_user_errors_and_cancelled_jobs_are_not_repeated(error, message):
+    run, attempts = failing(error)
+    with pytest.raises(UserError, match=message):
+        run_with_retries(JOB, run, max_retries=5)
+    assert attempts == [1]

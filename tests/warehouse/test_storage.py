@@ -1,0 +1,38 @@
+"""Files are replaced atomically and listed without temporary ones."""
+
+import pytest
+from pyarrow._fs import _MockFileSystem
+
+from ulr.errors import UserError
+from ulr.warehouse.storage import Storage, open_filesystem
+
+
+@pytest.mark.parametrize("kind", ["renames", "uploads"])
+def test_a_write_that_fails_leaves_the_old_file_and_no_temporary_one(tmp_path, kind):
+    storage = Storage(str(tmp_path))
+    if kind == "uploads":  # in memory; a file appears when it is closed, as on an object store
+        storage.fs, storage.root = _MockFileSystem(), "bucket"
+    storage.write_text("old", "t", "a.json")
+
+    def half(stream) -> None:
+        stream.write(b"ne")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        storage._replace(storage.path("t", "a.json"), half)
+    assert storage.read_text("t", "a.json") == "old"
+    storage.write_text("new", "t", "a.json")
+    assert storage.read_text("t", "a.json") == "new"
+    assert [i.base_name for i in storage._infos(("t",), recursive=True)] == ["a.json"]
+
+
+def test_a_url_of_an_unknown_filesystem_raises_one_clear_line():
+    with pytest.raises(UserError, match="cannot open 'nosuch://x'"):
+        open_filesystem("nosuch://x")
+
+
+def test_files_that_are_not_data_are_not_listed(tmp_path):
+    for name in ("a.parquet", "_SUCCESS", ".hidden", "sub/b.parquet", "_tmp/c.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert [f.path for f in Storage(str(tmp_path)).files()] == ["a.parquet", "sub/b.parquet"]

@@ -1,0 +1,57 @@
+"""MLflow's tracking server, or its SQLite file, for the time of a block."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlflow
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
+
+from ulr.errors import RegistryUnavailable
+
+TRACKING_URI = "MLFLOW_TRACKING_URI"
+_UNAVAILABLE = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED")
+_creating = threading.Lock()
+
+
+@contextlib.contextmanager
+def connected(uri: str) -> Iterator[None]:
+    """Point MLflow's module functions at a server for the block.
+
+    Raise RegistryUnavailable if it does not answer after MLflow's own retries.
+    """
+    before = os.environ.get(TRACKING_URI)
+    mlflow.set_tracking_uri(uri)  # also sets the environment variable, restored below
+    try:
+        yield
+    except (MlflowException, OSError) as error:
+        if isinstance(error, MlflowException) and error.error_code not in _UNAVAILABLE:
+            raise
+        reason = str(error).splitlines()[0][:200]
+        raise RegistryUnavailable(f"the model registry {uri} does not answer: {reason}") from error
+    finally:
+        os.environ.pop(TRACKING_URI, None)
+        if before is not None:
+            os.environ[TRACKING_URI] = before
+
+
+def create_database(path: Path) -> None:
+    """Create MLflow's SQLite file if it is missing, under a temporary name first.
+
+    MLflow creates its tables in dozens of steps and cannot resume from the middle of them, so a
+    killed process must not leave a partial database.
+    """
+    with _creating:
+        if path.exists():
+            return
+        temporary = path.with_name(f".{uuid.uuid4().hex}.{path.name}")
+        MlflowClient(f"sqlite:///{temporary}").search_experiments(max_results=1)
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            path.hardlink_to(temporary)
+        temporary.unlink()

@@ -1,0 +1,1 @@
+"""The charts of the page and of `ulr propensities --figure`, as SVG."""

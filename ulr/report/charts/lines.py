@@ -1,0 +1,127 @@
+"""Lines over whole numbers, such as positions or iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from ulr.report.charts import svg
+from ulr.report.charts.scales import Scale, padded_range
+from ulr.report.format import known
+
+LABEL_GAP = 15  # pixels between the names of two lines
+LISTED = 20  # points of a line in the description of the chart
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points from left to right; y is None where a value is missing.
+
+    kind: a CSS class, such as strong, plain or faint. marks: dots on the line, nothing but the
+    line (""), or crosses without a line. band: lower and upper end at every x.
+    """
+
+    name: str
+    x: Sequence[int]
+    y: Sequence[float | None]
+    kind: str = "strong"
+    marks: str = "dots"
+    band: Sequence[tuple[float | None, float | None]] = field(default_factory=list)
+
+    def points(self) -> list[tuple[int, float]]:
+        """Return the points that have a value."""
+        return [(x, y) for x, y in zip(self.x, self.y, strict=True) if known(y)]
+
+
+@dataclass(frozen=True)
+class LinesChart:
+    """Lines, each named at its right end. rule: x and label of a vertical line."""
+
+    title: str
+    lines: Sequence[Line]
+    x_name: str
+    y_name: str
+    log: bool = False
+    height: int | None = None
+    rule: tuple[int, str] | None = None
+
+    def draw(self, width: int) -> Markup:
+        """Return the chart as SVG."""
+        names = max(len(line.name) for line in self.lines) * svg.CHARACTER + 16
+        height = self.height or (250 if width < svg.NARROW else 300)
+        frame = svg.Frame(width, height, left=46, right=min(names, width * 0.4), top=34)
+        x, y = self._scales(frame)
+        ticks = x.ticks(5 if frame.narrow and x.high - x.low > 12 else 10)
+        whole = [tick for tick in ticks if tick == int(tick)]
+        parts = [*frame.y_axis(y, self.y_name), *frame.x_axis(x, whole, self.x_name)]
+        if self.rule is not None:
+            parts += _rule(frame, x(self.rule[0]), self.rule[1])
+        parts += [part for line in self.lines for part in _draw_line(line, x, y)]
+        parts += _names(self.lines, y, frame)
+        description = f"{self.title}: " + "; ".join(map(_describe, self.lines))
+        return svg.chart(width, height, description, *parts)
+
+    def _scales(self, frame: svg.Frame) -> tuple[Scale, Scale]:
+        ends = [end for line in self.lines for band in line.band for end in band]
+        values = filter(known, [*ends, *(v for line in self.lines for v in line.y)])
+        low, high = padded_range(values, padding=0.0 if self.log else 0.06)
+        if self.log:
+            low, high = max(low, 1e-4) / 1.12, max(high, 2e-4) * 1.12
+        places = [at for line in self.lines for at in line.x]
+        first, last = min(places), max(places)
+        return frame.x(first, max(last, first + 1)), frame.y(low, high, log=self.log)
+
+
+def _describe(line: Line) -> str:
+    points = [f"{x}: {y:.4g}" for x, y in line.points()]
+    if len(points) > LISTED:
+        points = [f"from {points[0]} to {points[-1]}"]
+    return f"{line.name} {', '.join(points)}".strip()
+
+
+def _rule(frame: svg.Frame, x: float, text: str) -> list[Markup]:
+    """Return the vertical line, with its label on the side that has more room."""
+    right = x > (frame.left + frame.width - frame.right) / 2
+    label = svg.text(x + (-6 if right else 6), frame.top + 11, text, "note",
+                     "end" if right else None)  # fmt: skip
+    return [svg.line(x, frame.top, x, frame.base, "rule"), label]
+
+
+def _draw_line(line: Line, x: Scale, y: Scale) -> list[Markup]:
+    """Return the band, the line, interrupted where a value is missing, and the marks."""
+    parts = []
+    ends = [(x(at), y(low), y(high)) for at, (low, high) in zip(line.x, line.band, strict=False)
+            if known(low) and known(high)]  # fmt: skip
+    if len(ends) > 1:
+        outline = [(at, high) for at, _, high in ends] + [(at, low) for at, low, _ in ends[::-1]]
+        parts.append(svg.path(outline, f"band {line.kind}", closed=True))
+    if line.marks != "crosses":
+        parts += [svg.path([(x(a), y(b)) for a, b in run], f"curve {line.kind}")
+                  for run in _runs(line)]  # fmt: skip
+    if line.marks:
+        mark = svg.cross if line.marks == "crosses" else svg.dot
+        parts += [mark(x(a), y(b), f"mark {line.kind}", f"{line.name} {a}: {b:.4g}")
+                  for a, b in line.points()]  # fmt: skip
+    return parts
+
+
+def _runs(line: Line) -> list[list[tuple[int, float]]]:
+    """Return the stretches of two or more points without a missing value."""
+    runs: list[list[tuple[int, float]]] = [[]]
+    for x, y in zip(line.x, line.y, strict=True):
+        if known(y):
+            runs[-1].append((x, y))
+        else:
+            runs.append([])
+    return [run for run in runs if len(run) > 1]
+
+
+def _names(lines: Sequence[Line], y: Scale, frame: svg.Frame) -> list[Markup]:
+    named = [line for line in lines if line.name and line.points()]
+    ends = [y(line.points()[-1][1]) for line in named]
+    places = svg.spread(ends, LABEL_GAP, frame.top + 4, frame.base)
+    x = frame.width - frame.right + 10
+    return [svg.text(x, at + 4, line.name, f"name {line.kind}")
+            for line, at in zip(named, places, strict=True)]  # fmt: skip

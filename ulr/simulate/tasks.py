@@ -1,0 +1,138 @@
+"""Spark tasks of the simulator: a task writes blocks of features or files of pages.
+
+A block or a file is drawn from a random stream named after it, so that its content does not depend
+on the task that writes it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.core.broadcast import Broadcast
+
+from ulr.config.settings import Simulate
+from ulr.simulate.presets import click_models, experiment_of
+from ulr.simulate.randomness import scrambled_ids, stream
+from ulr.simulate.tables import features_table, impression_table, page_table
+from ulr.simulate.traffic import Catalogue, DailyRankings, draw_pages, query_shares, rank_catalogue
+from ulr.simulate.world import LinearRanker, World
+from ulr.warehouse.storage import Storage
+
+BLOCK_COLUMNS = "number bigint, labels binary, scores binary"
+PAGE_COLUMNS = "pages bigint, clicks bigint"
+PAGES_PER_BLOCK = 65_536
+DAY_US = 86_400_000_000
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """One file of the log: pages [first, first + pages) of a day."""
+
+    day: int
+    number: int
+    first: int
+    pages: int
+
+
+def page_files(settings: Simulate) -> list[PageFile]:
+    """Return the files of the log, each with `pages_per_file` pages or the rest of its day."""
+    step, last = settings.pages_per_file, settings.pages_per_day
+    return [
+        PageFile(day, number, first, min(step, last - first))
+        for day in range(settings.days)
+        for number, first in enumerate(range(0, last, step))
+    ]
+
+
+def write_blocks(
+    batches: Batches, *, world: Broadcast[World], ranker: LinearRanker, path: str
+) -> Batches:
+    """Write blocks of features; yield their labels and production scores."""
+    storage = Storage(path)
+    for number in _numbers(batches):
+        block = world.value.block(number)
+        storage.write_table(features_table(block), "features", f"part-{number:05d}.parquet")
+        labels, scores = block.labels.astype(np.int32), ranker.scores(block.features)
+        yield pa.RecordBatch.from_pydict(
+            {"number": [number], "labels": [labels.tobytes()], "scores": [scores.tobytes()]}
+        )
+
+
+def write_pages(
+    batches: Batches, *, files: list[PageFile], catalogue: Broadcast[Catalogue], settings: Simulate
+) -> Batches:
+    """Write files of the log; yield the number of pages and clicks of each."""
+    storage = Storage(settings.path)
+    for file in (files[number] for number in _numbers(batches)):
+        table = pa.concat_tables(_draw_file(file, catalogue.value, settings))
+        clicks = pc.sum(pc.list_flatten(table["clicks"])).as_py() or 0
+        if settings.layout == "impression":
+            table = impression_table(table)
+        day = settings.start + dt.timedelta(days=file.day)
+        storage.write_table(table, "log", f"dt={day}", f"part-{file.number:05d}.parquet")
+        yield pa.RecordBatch.from_pydict({"pages": [file.pages], "clicks": [clicks]})
+
+
+def _numbers(batches: Batches) -> Iterator[int]:
+    return (number for batch in batches for number in batch.column(0).to_pylist())
+
+
+def _draw_file(file: PageFile, catalogue: Catalogue, settings: Simulate) -> Iterator[pa.Table]:
+    rankings = rank_catalogue(
+        catalogue,
+        settings.positions,
+        drift=settings.drift,
+        noise=settings.relevance_noise,
+        seed=settings.seed,
+        day=file.day,
+    )
+    for start in range(0, file.pages, PAGES_PER_BLOCK):
+        yield _draw_block(file, start, rankings, catalogue, settings)
+
+
+def _draw_block(
+    file: PageFile, start: int, rankings: DailyRankings, catalogue: Catalogue, settings: Simulate
+) -> pa.Table:
+    experiment, segments = experiment_of(settings), settings.segments
+    count = min(PAGES_PER_BLOCK, file.pages - start)
+    queries = len(catalogue.names.queries)
+    shares = query_shares(queries, settings.zipf, settings.hot_query_fraction)
+    pages = draw_pages(
+        stream(settings.seed, "pages", file.day, file.number, start),
+        count,
+        rankings,
+        query_cdf=np.cumsum(shares),
+        segment_cdf=np.cumsum([s.fraction for s in segments] or [1.0]),
+        models=click_models(settings),
+        experiment=experiment,
+    )
+    first = file.first + start
+    midnight = (settings.start - dt.date(1970, 1, 1)).days * DAY_US + file.day * DAY_US
+    times = times_of_day(first + np.arange(count), settings.pages_per_day)
+    return page_table(
+        pages,
+        catalogue.names,
+        session_digits=scrambled_ids(
+            file.day * settings.pages_per_day + first, count, settings.seed
+        ),
+        shown_at_us=midnight + times,
+        segments=[s.name for s in segments],
+        buckets=experiment.buckets,
+    )
+
+
+def times_of_day(page: np.ndarray, pages: int) -> np.ndarray:
+    """Return the time of each page (int64, microseconds since midnight), evenly spaced.
+
+    It is page * DAY_US // pages, computed in two parts: from a hundred million pages on, the
+    product exceeds 64 bits.
+    """
+    step, rest = divmod(DAY_US, pages)
+    return page * step + page * rest // pages
