@@ -8,9 +8,9 @@ from tests.bench.worlds import Log
 from ulr.config.load import load_settings
 from ulr.experiments.buckets import Bucket, parse_bucket, permutation
 from ulr.propensity.estimators import Evidence
-from ulr.propensity.examination import Examination, as_published
-from ulr.propensity.stage import estimate_segment
-from ulr.propensity.swap_counts import WHOLE, Arm, BucketArms, SwapCounts
+from ulr.propensity.examination import Examination, examination_of
+from ulr.propensity.segments import estimate_segment
+from ulr.propensity.swap_counts import ALL_CLICKED, Arm, BucketArms, SwapCounts
 from ulr.propensity.tables import curve_table, joint_table
 from ulr.simulate.randomness import stream
 
@@ -22,8 +22,8 @@ def estimated_propensities(log: Log, pages: int, seed: int) -> Examination:
     rng = stream(seed, "swap pages", 0)
     arms = {b.name: _arms(log, b, pages // len(buckets), rng) for b in buckets}
     evidence = Evidence(SwapCounts(positions, arms))
-    found = [estimate_segment(None, evidence, load_settings(None).propensities)]
-    return as_published(curve_table(found), joint_table(found))[0]
+    results = [estimate_segment(None, evidence, load_settings(None).propensities)]
+    return examination_of(curve_table(results), joint_table(results))[0]
 
 
 def _arms(log: Log, bucket: Bucket, pages: int, rng: np.random.Generator) -> BucketArms:
@@ -37,6 +37,6 @@ def _arm(clicks: np.ndarray, bucket: Bucket) -> Arm:
     """Co-clicks of an arm, all of them and given a click at the bucket's positions."""
     bits = clicks.astype(np.int64)
     conditions = {p: clicks[:, p - 1] for p in bucket.positions}
-    conditions[WHOLE] = np.logical_and.reduce(list(conditions.values()))
-    given = {name: bits[held].T @ bits[held] for name, held in conditions.items()}
-    return Arm(len(clicks), bits.T @ bits, given)
+    conditions[ALL_CLICKED] = np.logical_and.reduce(list(conditions.values()))
+    conditional = {name: bits[held].T @ bits[held] for name, held in conditions.items()}
+    return Arm(len(clicks), bits.T @ bits, conditional)

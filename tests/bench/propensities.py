@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from ulr.config.load import load_settings
 from ulr.engine.session import start_session
 from ulr.propensity.tally import ARM_COLUMNS
-from ulr.propensity.tasks import swap_counts
+from ulr.propensity.tasks import count_swaps
 from ulr.warehouse.schema import groups_schema
 
 FILES = 16
@@ -83,7 +83,7 @@ def main(patterns: int) -> None:
         columns = spark.read.parquet(*files).select(*ARM_COLUMNS)
         scan, count = best_of(
             lambda: columns.write.format("noop").mode("overwrite").save(),
-            lambda: swap_counts(spark, folder, files, max_position=50),
+            lambda: count_swaps(spark, folder, files, max_position=50),
         )
     print(f"{patterns:,} patterns: Spark scan {scan:.2f} s, counting {count:.2f} s")
     print(f"counting / scan = {count / scan:.2f} (goal: at most 2)")

@@ -30,7 +30,8 @@ from tests.bench.worlds import (
 )
 from ulr.config.load import load_settings
 from ulr.kernels.ranking_metrics import ranking_metrics
-from ulr.pairs.table import build_pair_table, make_pair_config
+from ulr.pairs.config import make_pair_config
+from ulr.pairs.table import build_pair_table
 from ulr.propensity.examination import Examination
 from ulr.training.data import read_pairs
 from ulr.training.local import train_ranker

@@ -86,7 +86,8 @@ def _contest(args: argparse.Namespace) -> dict[str, float]:
 
 def _ours(inputs: tuple, log: Log, args: argparse.Namespace):
     from ulr.config.load import load_settings
-    from ulr.pairs.table import build_pair_table, make_pair_config
+    from ulr.pairs.config import make_pair_config
+    from ulr.pairs.table import build_pair_table
     from ulr.training.data import read_pairs
     from ulr.training.local import train_ranker
     from ulr.training.plan import TrainPlan

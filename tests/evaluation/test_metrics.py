@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from tests.bench.worlds import click_log, features_table, groups_table, synthetic_corpus
-from tests.pairs.test_table import FEATURES, GIVEN, GROUPS, THETA, group, groups_of
 from tests.support import oracle_pairs as oracle
 from tests.support.evaluation_loops import click_sums, pair_loss_sum, rank_by, ratio
+from tests.support.pair_inputs import EXAMINATION, FEATURES, GROUPS, THETA, group, groups_of
 from tests.support.pair_samples import independent_propensities
 from ulr.errors import UserError
 from ulr.evaluation.metrics import LOGGING, METRICS, EvaluationPlan, is_lower_better
@@ -18,7 +18,7 @@ from ulr.evaluation.tasks import evaluate_queries
 from ulr.evaluation.totals import Key, metric_values, metrics_table
 from ulr.warehouse.schema import metrics_schema
 
-PLAN = EvaluationPlan(GIVEN, cuts=(1, 3), max_label=2)
+PLAN = EvaluationPlan(EXAMINATION, cuts=(1, 3), max_label=2)
 
 
 def model(matrix):
@@ -112,7 +112,7 @@ def test_the_pair_loss_equals_a_loop_over_sessions(subject):
         for session in sessions:
             shown = {d: -k for k, d in enumerate(session[0])}
             scores = scores_of(query) if subject == "m" else shown
-            total += pair_loss_sum([session], GIVEN.theta, GIVEN.psi, scores)
+            total += pair_loss_sum([session], EXAMINATION.theta, EXAMINATION.psi, scores)
     assert values(subject)["pair_loss"].value * pairs == pytest.approx(total, rel=1e-5)
 
 

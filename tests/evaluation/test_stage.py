@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.pairs.test_stage import simulated, tables  # noqa: F401 (fixtures)
-from tests.pairs.test_table import FEATURES, GIVEN
+from tests.support.pair_inputs import EXAMINATION, FEATURES
 from ulr.cli.main import main
 from ulr.evaluation.metrics import EvaluationPlan
 from ulr.evaluation.stage import evaluate_models
@@ -22,7 +22,7 @@ DATE = ["--date", "2026-01-01"]
 
 def test_any_number_of_partitions_gives_the_totals_of_one_process(spark, tables):  # noqa: F811
     root, groups = tables
-    plan = EvaluationPlan(GIVEN, max_label=2)
+    plan = EvaluationPlan(EXAMINATION, max_label=2)
     sources = JoinInputs(
         f"{root}/groups", [f"{root}/groups/{n}.parquet" for n in ("one", "two")],
         f"{root}/features", find_features(f"{root}/features").paths,

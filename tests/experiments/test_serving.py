@@ -15,7 +15,7 @@ import ulr.experiments.serving
 from tests.support.swap_lab import SwapLab, click_model, queries, single_buckets
 from ulr.experiments.plan import all_pairs_of, design
 from ulr.experiments.serving import NONE, Assignment, Plan, arrange, assign, load_plan
-from ulr.propensity.estimators import single_swap_curve
+from ulr.propensity.estimators import swap_curve
 from ulr.simulate.browsing import Independent
 
 PLAN = Plan("salt", (("1:2", 0.2), ("1:5", 0.1), ("1,2:2,5", 0.1)))
@@ -120,5 +120,5 @@ def test_planned_pages_give_the_planned_error():
         one = SwapLab(click_model(Independent(theta), positions), relevance, [bucket.bucket])
         counts = one.draw(np.random.default_rng(1), round(bucket.pages))
         k = int(bucket.bucket[2:])
-        curve = single_swap_curve(counts, min_clicks=1)
+        curve = swap_curve(counts, "single_swap", min_clicks=1)
         assert curve.standard_error[k - 1] / theta[k - 1] == pytest.approx(0.03, rel=0.1)

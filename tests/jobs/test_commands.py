@@ -42,7 +42,7 @@ def test_propensities_are_published_printed_drawn_and_written_as_json(home, caps
     truth = "data/simulated/truth/examination.parquet"
     files = ["--figure", "theta.svg", "--truth", truth]
     assert ulr("propensities", "--date", "2026-01-02", *files) == 0
-    assert "4 estimated positions" in capsys.readouterr().out
+    assert "4 positions (4 estimated)" in capsys.readouterr().out
     assert (home / "theta.svg").read_text().startswith("<svg ")
     tables = Warehouse("data/warehouse")
     (diagnostics,) = tables.files("diagnostics")

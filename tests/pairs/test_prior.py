@@ -1,4 +1,4 @@
-"""The prior on co-clicks that is estimated from the log."""
+"""The prior on co-clicks, estimated from the log."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ group = st.dictionaries(pattern, st.integers(1, 9), min_size=1, max_size=8)
 
 @given(st.lists(group, min_size=1, max_size=3))
 @settings(max_examples=40, deadline=None)
-def test_sums_are_those_of_plain_loops(groups):
+def test_the_sums_equal_plain_loops(groups):
     want = np.zeros(3)
     for patterns in groups:
         sessions = [bits for bits, count in patterns.items() for _ in range(count)]
@@ -36,8 +36,10 @@ def test_sums_are_those_of_plain_loops(groups):
 
 
 def estimated(name, sessions_agree, size):
-    """v from groups of `size` sessions of documents with relevance 1/2; where sessions agree, all
-    documents of a page are relevant or none is."""
+    """v from groups of `size` sessions of documents with relevance 1/2.
+
+    sessions_agree: in a session either all documents are relevant or none.
+    """
     rng, model = np.random.default_rng(4), MODELS[name]
     psi = model.truth(np.ones((1, K)), np.ones(1))
     draw = rng.random((SESSIONS, 1 if sessions_agree else K)) < 0.5
@@ -54,19 +56,19 @@ def estimated(name, sessions_agree, size):
 
 @pytest.mark.parametrize("size", [3, 10, 60])
 @pytest.mark.parametrize("name", MODELS)
-def test_independent_relevance_is_recognised_under_every_way_of_browsing(name, size):
+def test_independent_relevance_gives_a_small_variance_under_every_browsing_model(name, size):
     assert estimated(name, False, size) < 0.1
 
 
 @pytest.mark.parametrize(("size", "least"), [(10, 0.2), (60, 0.7)])
 @pytest.mark.parametrize("name", MODELS)
-def test_relevance_that_comes_together_leaves_the_co_clicks_their_say(name, size, least):
-    """E[r_i r_j] is twice r_i r_j here: g - 1 = 1, so v is 1; few sessions tell less of it."""
+def test_correlated_relevance_gives_a_variance_near_1_under_every_browsing_model(name, size, least):
+    """E[r_i r_j] is twice r_i r_j here, so v is 1; groups of few sessions underestimate it."""
     assert least < estimated(name, True, size) < 1.3
 
 
-def test_nothing_seen_is_taken_as_independent():
+def test_without_evidence_the_variance_is_0():
     nothing = co_click_sums(histograms([(K, {(0,) * K: 3})]), np.zeros(1, np.int64), PSI[None])
     assert prior_variance(nothing) == 0.0
     once = co_click_sums(histograms([(K, {(1,) * K: 1})]), np.zeros(1, np.int64), PSI[None])
-    assert prior_variance(once) == 0.0  # both clicked once, together: it could not be otherwise
+    assert prior_variance(once) == 0.0  # one session is no evidence of correlation

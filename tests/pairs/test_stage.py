@@ -1,4 +1,4 @@
-"""The pairs stage on Spark, and the jobs around it on a simulated log."""
+"""The pairs stage on Spark, and the commands around it on a simulated log."""
 
 import lightgbm as lgb
 import numpy as np
@@ -6,19 +6,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.pairs.test_table import FEATURES, GIVEN, GROUPS, group, groups_of
+from tests.support.pair_inputs import EXAMINATION, FEATURES, GROUPS, group, groups_of
 from ulr.cli.main import main
 from ulr.features.copartition import JoinInputs
 from ulr.features.files import find_features
 from ulr.features.join import shown_groups
+from ulr.pairs.config import make_pair_config
 from ulr.pairs.prior import co_click_sums, prior_variance
-from ulr.pairs.table import build_pair_table, make_pair_config
-from ulr.pairs.tasks import choose_variance, write_pairs
+from ulr.pairs.table import build_pair_table
+from ulr.pairs.tasks import estimate_variance, write_pairs
 from ulr.warehouse.schema import pairs_schema
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
 
-RECIPE = make_pair_config("joint", GIVEN, co_click_variance=1.0)
+CONFIG = make_pair_config("joint", EXAMINATION, co_click_variance=1.0)
 
 
 @pytest.fixture(scope="module")
@@ -41,17 +42,17 @@ def sources(root):
 
 def written(spark, root, partitions):
     out = f"{root}/pairs-{partitions}"
-    report = write_pairs(spark, sources(root), RECIPE, pairs_url=out, partitions=partitions)
+    report = write_pairs(spark, sources(root), CONFIG, pairs_url=out, partitions=partitions)
     files = sorted(f.path for f in Storage(out).files())
     parts = [pq.read_table(f"{out}/{name}") for name in files]
     return pa.concat_tables(parts).sort_by("query_id"), parts, report
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_any_number_of_partitions_gives_the_table_of_one_process(spark, tables, partitions):
+def test_the_table_does_not_depend_on_the_number_of_partitions(spark, tables, partitions):
     root, groups = tables
     table, parts, report = written(spark, root, partitions)
-    want, counted = build_pair_table(groups, FEATURES, RECIPE)
+    want, counted = build_pair_table(groups, FEATURES, CONFIG)
     assert table.schema == pairs_schema
     assert table.to_pylist() == want.to_pylist()
     names = [set(p["query_id"].to_pylist()) for p in parts]
@@ -64,13 +65,15 @@ def test_any_number_of_partitions_gives_the_table_of_one_process(spark, tables, 
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_the_prior_on_co_clicks_is_that_of_all_days_together(spark, tables, partitions):
+def test_the_prior_on_co_clicks_does_not_depend_on_the_number_of_partitions(
+    spark, tables, partitions
+):
     root, groups = tables
-    pair_config = make_pair_config("joint", GIVEN)
+    psi = make_pair_config("joint", EXAMINATION).psi
     shown = shown_groups(groups)
-    sums = co_click_sums(shown.histograms, shown.tables_of({}), pair_config.psi)
-    told = choose_variance(spark, sources(root), pair_config, partitions)
-    assert told == prior_variance(sums)
+    sums = co_click_sums(shown.histograms, shown.tables_of({}), psi)
+    variance = estimate_variance(spark, sources(root), psi, {}, partitions=partitions)
+    assert variance == prior_variance(sums)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +96,7 @@ def simulated(spark, tmp_path_factory):
     return root, flags
 
 
-def test_pairs_and_train_publish_once_and_skip_what_has_not_changed(simulated, capsys):
+def test_pairs_and_train_publish_once_and_skip_unchanged_inputs(simulated, capsys):
     root, flags = simulated
     for method in ("joint", "unbiased-lambdamart"):
         method_flags = [*flags, "--set", f"pairs.method={method}"]
@@ -114,14 +117,14 @@ def test_pairs_and_train_publish_once_and_skip_what_has_not_changed(simulated, c
     assert {"effective_sample_size", "share_clipped", "largest_weight"} <= set(names)
 
 
-def test_compare_prints_the_share_of_the_gap(simulated, capsys):
+def test_compare_prints_the_fraction_of_the_gap(simulated, capsys):
     _, flags = simulated
     assert main(["compare", "--date", "2026-01-01", *flags]) == 0
     out = capsys.readouterr().out
     assert all(word in out for word in ("naive", "joint", "labels", "100%"))
 
 
-def test_pairs_of_a_date_without_groups_say_what_there_is(simulated, capsys):
+def test_pairs_of_a_date_without_groups_are_an_error(simulated, capsys):
     _, flags = simulated
     assert main(["pairs", "--date", "2026-02-01", *flags]) == 2
     assert "has no groups dt=2026-02-01" in capsys.readouterr().err

@@ -5,57 +5,32 @@ import pyarrow as pa
 import pytest
 
 from tests.support import oracle_pairs as oracle
+from tests.support.pair_inputs import (
+    EXAMINATION,
+    FEATURES,
+    GROUPS,
+    THETA,
+    features_of,
+    group,
+    groups_of,
+)
 from tests.support.pair_samples import independent_propensities
 from ulr.errors import InvalidData, UserError
 from ulr.features.matrix import feature_matrix
-from ulr.pairs.table import build_pair_table, make_pair_config
+from ulr.pairs.config import make_pair_config
+from ulr.pairs.table import build_pair_table
 from ulr.training.data import read_pairs
-from ulr.warehouse.schema import features_schema, groups_schema, pairs_schema
-
-THETA = np.array([1.0, 0.5, 0.25, 0.2])
-GIVEN = independent_propensities(THETA)
-
-
-def group(query, docs, patterns, segment=None, bucket=None):
-    """patterns: {clicked positions from 1: sessions}."""
-    words = {sum(1 << (k - 1) for k in clicked): n for clicked, n in patterns.items()}
-    return {
-        "query_id": query, "segment": segment, "bucket": bucket, "swapped": bucket and False,
-        "ranking": hash(tuple(docs)) % 2**62, "doc_ids": docs,
-        "patterns": sorted(words), "counts": [words[w] for w in sorted(words)],
-    }  # fmt: skip
-
-
-def groups_of(*rows):
-    return pa.Table.from_pylist(list(rows), schema=groups_schema)
-
-
-def features_of(names, label=1):
-    rows = [
-        {"query_id": q, "doc_id": d, "features": [float(n), -float(n)], "label": (n + label) % 3}
-        for n, (q, d) in enumerate(names)
-    ]
-    return pa.Table.from_pylist(rows, schema=features_schema)
-
-
-GROUPS = groups_of(
-    group("b", ["x", "y", "z"], {(): 5, (1,): 3, (2, 3): 2}),
-    group("a", ["x", "y"], {(2,): 4}),
-    group("b", ["z", "x", "y"], {(1,): 1, (1, 2): 6}),
-    group("b", ["x", "y", "z"], {(1,): 1}, bucket="1:2"),
-    group("c", ["x"], {(1,): 9}),
-)
-FEATURES = features_of([("b", "z"), ("b", "y"), ("b", "x"), ("a", "x"), ("a", "y"), ("c", "x")])
+from ulr.warehouse.schema import features_schema, pairs_schema
 
 
 def table_of(method="joint", groups=GROUPS, features=FEATURES, **options):
     options = {"co_click_variance": np.inf, **options}
-    return build_pair_table(groups, features, make_pair_config(method, GIVEN, **options))
+    return build_pair_table(groups, features, make_pair_config(method, EXAMINATION, **options))
 
 
 def preferences(table):
     """{(query, better, worse): weight}, added up over the query's lists."""
-    found = {}
+    weights = {}
     for row in table.to_pylist():
         docs = at = 0
         for size, pairs in zip(row["group_sizes"], row["pair_counts"], strict=True):
@@ -64,29 +39,29 @@ def preferences(table):
                 a, b = names[row["pair_i"][p]], names[row["pair_j"][p]]
                 for better, worse, u in ((a, b, row["u_ij"][p]), (b, a, row["u_ji"][p])):
                     key = (row["query_id"], better, worse)
-                    found[key] = found.get(key, 0.0) + u
+                    weights[key] = weights.get(key, 0.0) + u
             docs, at = docs + size, at + pairs
-    return found
+    return weights
 
 
 def oracle_preferences(method):
-    found = {}
+    weights = {}
     for row in GROUPS.to_pylist():
         docs = row["doc_ids"]
         for word, count in zip(row["patterns"], row["counts"], strict=True):
             bits = [word >> k & 1 for k in range(len(docs))]
-            u = oracle.session_weights(bits, THETA, GIVEN.psi, method)
+            u = oracle.session_weights(bits, THETA, EXAMINATION.psi, method)
             for i, a in enumerate(docs):
                 for j, b in enumerate(docs):
                     if i != j:
                         key = (row["query_id"], a, b)
-                        found[key] = found.get(key, 0.0) + count * u[i][j]
-    return found
+                        weights[key] = weights.get(key, 0.0) + count * u[i][j]
+    return weights
 
 
 @pytest.mark.parametrize("grouping", ["ranking", "query"])
 @pytest.mark.parametrize("method", ["naive", "joint", "prs"])
-def test_both_groupings_add_up_to_the_sessions(method, grouping):
+def test_the_weights_of_both_groupings_are_the_sum_over_sessions(method, grouping):
     table, _ = table_of(method, grouping=grouping)
     assert table.schema == pairs_schema
     got, want = preferences(table), oracle_preferences(method)
@@ -106,7 +81,7 @@ def test_a_query_is_one_row_with_its_distinct_documents_and_their_features():
     assert b["labels"] == [{"z": 1, "y": 2, "x": 0}[d] for d in b["doc_ids"]]
 
 
-def test_rankings_of_several_buckets_and_dates_are_one_list():
+def test_equal_rankings_of_several_buckets_are_one_list():
     table, report = table_of()
     b = table.to_pylist()[1]
     assert b["group_sizes"] == [3, 3]
@@ -115,14 +90,14 @@ def test_rankings_of_several_buckets_and_dates_are_one_list():
     assert report.counts["sessions"] == 5 + 3 + 2 + 4 + 1 + 6 + 1 + 9
 
 
-def test_nothing_is_dropped_without_being_counted():
+def test_dropped_groups_and_queries_are_counted():
     _, report = table_of()
     assert report.counts["groups_without_pairs"] == 1  # one document: nothing to compare
     assert report.counts["queries_without_pairs"] == 1
     assert report.counts["queries"] == 3
 
 
-def test_by_query_keeps_a_position_only_where_there_is_one():
+def test_grouping_by_query_keeps_the_position_of_documents_shown_at_one_position():
     table, _ = table_of(grouping="query")
     a, b = table.to_pylist()
     assert a["positions"] == [1, 2]
@@ -143,20 +118,20 @@ def test_a_document_without_features_is_dropped_and_counted(grouping):
     assert (arrays.doc_row < 2).all()
 
 
-def test_a_document_without_features_is_an_error_if_so_set():
+def test_a_document_without_features_is_an_error_if_the_setting_is_error():
     some = FEATURES.slice(1)
     with pytest.raises(InvalidData, match=r"1 of 6 shown documents.*query b, document z"):
         table_of(features=some, missing_features="error")
 
 
-def test_the_first_of_two_feature_rows_counts():
+def test_the_first_of_two_feature_rows_is_used():
     twice = pa.concat_tables([FEATURES, features_of([("b", "x")])])
     table, report = table_of(features=twice)
     assert report.counts["duplicate_features"] == 1
     assert table.equals(table_of()[0])
 
 
-def test_rows_of_different_lengths_are_refused_by_name():
+def test_a_feature_row_of_another_length_is_an_error_that_names_it():
     odd = features_of([("c", "x")]).to_pylist()
     odd[0]["features"] = [1.0]
     mixed = pa.concat_tables([FEATURES.slice(0, 5), pa.Table.from_pylist(odd, features_schema)])
@@ -164,14 +139,14 @@ def test_rows_of_different_lengths_are_refused_by_name():
         table_of(features=mixed)
 
 
-def test_a_row_of_another_length_that_was_never_shown_does_no_harm():
+def test_a_feature_row_of_another_length_is_ignored_if_its_document_was_not_shown():
     odd = features_of([("b", "never shown")]).to_pylist()
     odd[0]["features"] = [1.0]
     table = pa.concat_tables([pa.Table.from_pylist(odd, features_schema), FEATURES])
     assert table_of(features=table)[0].equals(table_of()[0])
 
 
-def test_arrays_of_one_table_are_the_table_itself():
+def test_arrays_of_a_table_are_not_copied():
     table, _ = table_of()
     matrix = read_pairs([table]).features
     assert matrix.ctypes.data == table["features"].chunk(0).flatten().buffers()[1].address
@@ -179,20 +154,20 @@ def test_arrays_of_one_table_are_the_table_itself():
     assert loose.ctypes.data == FEATURES["features"].chunk(0).flatten().buffers()[1].address
 
 
-def test_a_segment_uses_its_own_propensities():
+def test_a_segment_uses_the_propensities_estimated_for_it():
     mobile = independent_propensities(THETA**2)
     groups = groups_of(
         group("a", ["x", "y"], {(2,): 1}, segment="mobile"),
         group("b", ["x", "y"], {(2,): 1}, segment="desktop"),
     )
-    pair_config = make_pair_config("robust", GIVEN, {"mobile": mobile})
-    table, _ = build_pair_table(groups, FEATURES, pair_config)
+    config = make_pair_config("robust", EXAMINATION, {"mobile": mobile})
+    table, _ = build_pair_table(groups, FEATURES, config)
     got = preferences(table)
     assert got["a", "y", "x"] == pytest.approx(1 / THETA[1] ** 2)
     assert got["b", "y", "x"] == pytest.approx(1 / THETA[1])
 
 
-def test_labels_need_no_clicks():
+def test_the_method_labels_needs_no_clicks():
     table, _ = table_of("labels")
     got = preferences(table)
     assert got["b", "y", "z"] == pytest.approx(2 * (3 - 1) / 15)  # gains 2^y - 1, twice: two lists
@@ -200,7 +175,7 @@ def test_labels_need_no_clicks():
     assert table.num_rows == 2
 
 
-def test_the_order_of_the_groups_does_not_matter():
+def test_the_table_does_not_depend_on_the_order_of_the_groups():
     table, _ = table_of()
     backwards, _ = table_of(groups=GROUPS.take(pa.array([4, 3, 2, 1, 0])))
     assert table.equals(backwards)
@@ -212,11 +187,11 @@ def test_no_groups_give_an_empty_table():
     assert report.counts["pairs"] == 0
 
 
-def test_settings_that_cannot_work_are_refused():
+def test_options_that_cannot_work_are_rejected():
     with pytest.raises(UserError, match="grouping = 'day'"):
-        make_pair_config("joint", GIVEN, grouping="day")
+        make_pair_config("joint", EXAMINATION, grouping="day")
     short = independent_propensities(THETA[:2])
     with pytest.raises(UserError, match=r"segment s has propensities for 2 positions"):
-        make_pair_config("joint", GIVEN, {"s": short})
+        make_pair_config("joint", EXAMINATION, {"s": short})
     with pytest.raises(UserError, match="needs positions"):
-        make_pair_config("unbiased-lambdamart", GIVEN, grouping="query")
+        make_pair_config("unbiased-lambdamart", EXAMINATION, grouping="query")

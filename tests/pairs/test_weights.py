@@ -1,4 +1,6 @@
-"""Every weighting against the plain table of METHODS section 4, session by session."""
+"""Every method against the weights of docs/methods.md section 4, session by session."""
+
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ THETA = power_curve(K, 0.8)
 RNG = np.random.default_rng(5)
 BELOW = np.minimum.outer(THETA, THETA) * RNG.uniform(0.5, 1.0, (K, K))
 PSI = np.where(np.eye(K) > 0, THETA, np.minimum(BELOW, BELOW.T))
-GIVEN = Examination(THETA, PSI, alpha=0.7 * THETA, beta=0.1 * THETA)
+EXAMINATION = Examination(THETA, PSI, alpha=0.7 * THETA, beta=0.1 * THETA)
 
 
 def dense(pairs, group, n):
@@ -31,8 +33,8 @@ def dense(pairs, group, n):
 
 
 def weigh(groups, method, session="none", **clipping):
-    table = weight_table(method, GIVEN, prs_clip=2.0, **clipping)[None]
-    raw = weight_table(method, GIVEN)[None]
+    table = weight_table(method, EXAMINATION, prs_clip=2.0, **clipping)[None]
+    raw = weight_table(method, EXAMINATION)[None]
     return weigh_histograms(
         histograms(groups),
         np.zeros(len(groups)),
@@ -50,12 +52,12 @@ pattern = st.tuples(*[st.booleans()] * K)
 @pytest.mark.parametrize("method", METHODS)
 @given(st.dictionaries(pattern, st.integers(1, 9), min_size=1, max_size=8))
 @settings(max_examples=15, deadline=None)
-def test_a_group_weighs_what_its_sessions_weigh_one_by_one(method, session, patterns):
+def test_the_weights_of_a_group_are_the_sum_over_its_sessions(method, session, patterns):
     want = np.zeros((K, K))
     for bits, count in patterns.items():
         name = "counts" if method == "unbiased-lambdamart" else method
         u = oracle.session_weights(
-            bits, THETA, PSI, name, prs_clip=2.0, alpha=GIVEN.alpha, beta=GIVEN.beta
+            bits, THETA, PSI, name, prs_clip=2.0, alpha=EXAMINATION.alpha, beta=EXAMINATION.beta
         )
         weight = 1 / oracle.ideal_dcg(bits) if session == "idcg" and any(bits) else 1
         want += weight * count * np.array(u)
@@ -63,7 +65,7 @@ def test_a_group_weighs_what_its_sessions_weigh_one_by_one(method, session, patt
     np.testing.assert_allclose(dense(pairs, 0, K), want, rtol=1e-5, atol=1e-4)
 
 
-def test_a_list_longer_than_a_word_keeps_its_deep_clicks():
+def test_clicks_below_position_64_are_counted():
     n = 130
     bits = tuple(k in {0, 63, 64, 127, 129} for k in range(n))
     wide = Examination(np.ones(n), np.ones((n, n)))
@@ -73,14 +75,14 @@ def test_a_list_longer_than_a_word_keeps_its_deep_clicks():
     np.testing.assert_array_equal(dense(pairs, 0, n), 3 * np.outer(clicks, ~clicks))
 
 
-def test_traffic_changes_counts_and_nothing_else():
+def test_more_sessions_scale_the_weights():
     few, _ = weigh([(K, {(1, 0, 0, 1, 0, 0): 1})], "joint")
     many, _ = weigh([(K, {(1, 0, 0, 1, 0, 0): 10**9})], "joint")
     np.testing.assert_array_equal(few.i, many.i)
     np.testing.assert_allclose(many.u_ij, few.u_ij * 1e9, rtol=1e-6)
 
 
-def test_groups_apart_equal_groups_together():
+def test_groups_weighed_separately_equal_groups_weighed_together():
     groups = [(3, {(1, 0, 1): 2}), (1, {(1,): 1}), (5, {(0,) * 5: 7}), (2, {(0, 1): 1})]
     together, _ = weigh(groups, "joint")
     for g, group in enumerate(groups):
@@ -96,12 +98,9 @@ def test_labels_prefer_the_higher_known_grade():
     assert pairs.u_ji[0] == pytest.approx((3 - 1) / 15)  # gains 2^y - 1, over that of a 4
 
 
-@pytest.mark.parametrize("k", range(K))
-@pytest.mark.parametrize("v", range(K))
+@pytest.mark.parametrize(("k", "v"), list(permutations(range(K), 2)))
 def test_a_times_expected_b_is_the_identity(k, v):
     """Kurennoy eq. 14, with A's second and third rows taken from the joint table."""
-    if k == v:
-        return
     t_k, t_v, both = THETA[k], THETA[v], PSI[k, v]
     expected_b = np.array(
         [
@@ -111,7 +110,7 @@ def test_a_times_expected_b_is_the_identity(k, v):
             [1 - t_k - t_v + both, 1 - t_k, 1 - t_v, 1],
         ]
     )
-    joint = weight_table("joint", GIVEN)
+    joint = weight_table("joint", EXAMINATION)
     np.testing.assert_allclose(joint[:, k, v] @ expected_b, [0, 1, 0, 0], atol=1e-12)
     mirrored = joint[[0, 2, 1, 3], v, k]
     np.testing.assert_allclose(mirrored @ expected_b, [0, 0, 1, 0], atol=1e-12)
@@ -132,19 +131,19 @@ def test_joint_is_unbiased_and_robust_and_prs_are_biased_as_predicted(name):
     relevance = np.array([0.9, 0.2, 0.6, 0.4, 0.8, 0.5])
     model = MODELS[name]
     psi = model.truth(np.ones((1, K)), np.ones(1))
-    given = Examination(np.diag(psi).copy(), psi)
+    examination = Examination(np.diag(psi).copy(), psi)
     relevant = rng.random((sessions, K)) < relevance
     clicks = relevant & model.examine(rng, relevant)
     patterns, counts = np.unique(clicks, axis=0, return_counts=True)
     group = (K, {tuple(p): int(c) for p, c in zip(patterns, counts, strict=True)})
 
-    theta, r = given.theta[:, None], relevance
+    theta, r = examination.theta[:, None], relevance
     truth = np.outer(r, 1 - r)
     robust = r[:, None] * (1 - r * psi / theta)
-    want = {"joint": truth, "robust": robust, "prs": robust * given.theta}
+    want = {"joint": truth, "robust": robust, "prs": robust * examination.theta}
     off = ~np.eye(K, dtype=bool)
     for method, expected in want.items():
-        table = weight_table(method, given)[None]
+        table = weight_table(method, examination)[None]
         pairs, _ = weigh_histograms(histograms([group]), np.zeros(1), table, table)
         mean = dense(pairs, 0, K) / sessions
         # Five standard errors of a mean of weights no larger than the table's largest.
@@ -153,55 +152,55 @@ def test_joint_is_unbiased_and_robust_and_prs_are_biased_as_predicted(name):
     assert np.abs(robust - truth)[off].max() > 0.1
 
 
-def smoothed_joint(patterns, given, variance):
-    table = weight_table("joint", given)[None]
+def shrunk_joint(patterns, examination, variance):
+    table = weight_table("joint", examination)[None]
     pairs, _ = weigh_histograms(
         histograms([(K, patterns)]), np.zeros(1), table, table,
-        psi=given.psi[None], co_click_variance=variance,
+        psi=examination.psi[None], co_click_variance=variance,
     )  # fmt: skip
     return dense(pairs, 0, K)
 
 
-def test_smoothed_co_clicks_are_a_posterior_mean():
+def test_shrunk_co_clicks_are_a_posterior_mean():
     patterns = {(1, 1, 0, 0, 0, 0): 3, (1, 0, 0, 0, 0, 0): 5, (0, 1, 0, 0, 0, 0): 1, (0,) * K: 4}
     sessions, c_0, c_1, c_01, v = 13, 8, 4, 3, 0.7
     m = PSI[0, 1] * c_0 * c_1 / (PSI[0, 1] + (sessions - 1) * THETA[0] * THETA[1])
     shrunk = m * (1 + v * c_01) / (1 + v * m)
-    got = smoothed_joint(patterns, GIVEN, v)
+    got = shrunk_joint(patterns, EXAMINATION, v)
     assert got[0, 1] == pytest.approx(c_0 / THETA[0] - shrunk / PSI[0, 1], rel=1e-6)
     assert got[1, 0] == pytest.approx(c_1 / THETA[1] - shrunk / PSI[0, 1], rel=1e-6)
     plain, _ = weigh([(K, patterns)], "joint")
     np.testing.assert_allclose(got - got.T, dense(plain, 0, K) - dense(plain, 0, K).T, atol=1e-5)
-    np.testing.assert_allclose(smoothed_joint(patterns, GIVEN, np.inf), dense(plain, 0, K))
+    np.testing.assert_allclose(shrunk_joint(patterns, EXAMINATION, np.inf), dense(plain, 0, K))
 
 
-def test_one_session_is_expected_to_be_what_it_was_whatever_it_weighs():
-    """Both were clicked, in one session: their co-clicks could be no other."""
-    table = weight_table("joint", GIVEN)[None]
-    found = [
+def test_shrinkage_leaves_a_single_session_unchanged_for_any_session_weight():
+    """Two clicks in one session: their expected co-clicks are 1."""
+    table = weight_table("joint", EXAMINATION)[None]
+    shrunk, plain = (
         weigh_histograms(
             histograms([(K, {(1, 1, 0, 0, 0, 0): 1})]), np.zeros(1), table, table,
             session="idcg", psi=PSI[None], co_click_variance=v,
         )[0] for v in (0.0, np.inf)
-    ]  # fmt: skip
-    np.testing.assert_allclose(found[0].u_ij, found[1].u_ij, rtol=1e-6)
+    )  # fmt: skip
+    np.testing.assert_allclose(shrunk.u_ij, plain.u_ij, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_smoothing_keeps_joint_unbiased_and_makes_it_steadier_where_co_clicks_are_rare(name):
+def test_shrinkage_keeps_joint_unbiased_and_reduces_its_variance_where_co_clicks_are_rare(name):
     """Relevance is independent here, so v = 0 has the same mean."""
     groups, sessions, rng = 3000, 16, np.random.default_rng(12)
     relevance = np.array([0.9, 0.2, 0.6, 0.4, 0.8, 0.5])
     model = MODELS[name]
     psi = model.truth(np.ones((1, K)), np.ones(1))
-    given = Examination(np.diag(psi).copy(), psi)
+    examination = Examination(np.diag(psi).copy(), psi)
     relevant = rng.random((groups * sessions, K)) < relevance
     clicks = (relevant & model.examine(rng, relevant)).reshape(groups, sessions, K)
     listed = []
     for page in clicks:
-        found, counts = np.unique(page, axis=0, return_counts=True)
-        listed.append((K, {tuple(p): int(c) for p, c in zip(found, counts, strict=True)}))
-    table = weight_table("joint", given)[None]
+        patterns, counts = np.unique(page, axis=0, return_counts=True)
+        listed.append((K, {tuple(p): int(c) for p, c in zip(patterns, counts, strict=True)}))
+    table = weight_table("joint", examination)[None]
     weights = {}
     for v in (0.0, np.inf):
         pairs, _ = weigh_histograms(
@@ -217,13 +216,12 @@ def test_smoothing_keeps_joint_unbiased_and_makes_it_steadier_where_co_clicks_ar
         assert weights[0.0][:, 4, 5].std() < weights[np.inf][:, 4, 5].std()
 
 
-def test_clipping_bounds_the_weights_and_health_says_how_much():
+def test_clipping_bounds_the_weights_and_health_gives_the_clipped_share():
     patterns = {(1, 0, 0, 0, 0, 1): 4, (0, 0, 0, 0, 0, 1): 2}
     pairs, health = weigh([(K, patterns)], "robust", weight_cap=2.0)
     assert pairs.u_ij.max() <= 2.0 * 6
-    whole, *positions = health.rows()
-    deep = positions[-1]
-    assert deep["position"] == 6
+    (_, whole), *_, (position, deep) = health.rows()
+    assert position == 6
     assert deep["largest_weight"] == 2.0
     raw = 1 / THETA[5]
     assert deep["share_clipped"] == pytest.approx(1 - 2.0 / raw)
@@ -236,15 +234,15 @@ def test_clipping_bounds_the_weights_and_health_says_how_much():
     np.testing.assert_allclose((health + health).columns, again.columns)
 
 
-def test_a_floor_under_the_propensity_limits_both_theta_and_psi():
-    table = weight_table("joint", GIVEN, propensity_floor=0.5)
+def test_the_propensity_floor_bounds_both_theta_and_psi():
+    table = weight_table("joint", EXAMINATION, propensity_floor=0.5)
     assert table.max() <= 1 / 0.5
     assert table.min() >= 1 - 1 / 0.5
 
 
-def test_mistakes_are_named():
+def test_errors_name_the_method_or_the_position():
     with pytest.raises(UserError, match=r"expected one of naive, robust"):
-        weight_table("best", GIVEN)
+        weight_table("best", EXAMINATION)
     with pytest.raises(UserError, match=r"alpha and beta.*propensities\.estimator=affine"):
         weight_table("affine", Examination(THETA, PSI))
     never = np.array([[1.0, 0.0], [0.0, 0.5]])  # psi = 0: users who take one document only
@@ -253,9 +251,11 @@ def test_mistakes_are_named():
         weight_table("joint", Examination(np.array([1.0, 0.5]), never))
     with pytest.raises(UserError, match="theta at position 2"):
         weight_table("robust", Examination(np.array([1.0, 0.0]), np.ones((2, 2))))
-    alpha = np.where(np.arange(K) == 3, 0.0, GIVEN.alpha)
+    alpha = np.where(np.arange(K) == 3, 0.0, EXAMINATION.alpha)
     with pytest.raises(UserError, match="alpha at position 4"):
-        weight_table("affine", Examination(THETA, PSI, alpha, GIVEN.beta))
-    assert np.isfinite(weight_table("joint", Examination(THETA, PSI, alpha, GIVEN.beta))).all()
+        weight_table("affine", Examination(THETA, PSI, alpha, EXAMINATION.beta))
+    assert np.isfinite(
+        weight_table("joint", Examination(THETA, PSI, alpha, EXAMINATION.beta))
+    ).all()
     with pytest.raises(UserError, match=r"8 documents.*6 positions"):
         weigh([(8, {(1,) * 8: 1})], "naive")

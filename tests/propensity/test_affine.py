@@ -85,7 +85,7 @@ def affine(k, relevance):
     return ALPHA[k - 1] * relevance + BETA[k - 1]
 
 
-def test_recovers_alpha_and_beta_in_spite_of_noisy_rates():
+def test_recovers_alpha_and_beta_from_noisy_rates():
     fits = regressions(moments(np.random.default_rng(0), affine))
     curve = affine_curve(fits, 3, beta_1=BETA[0])
     np.testing.assert_allclose(curve.alpha, ALPHA, rtol=0.05)
@@ -105,33 +105,33 @@ def verdicts(fits, check):
     return [f.verdict for f in trust_findings(fits, 0.01) if f.check == check]
 
 
-def test_plain_position_bias_raises_no_alarm():
+def test_plain_position_bias_raises_no_warning():
     fits = regressions(moments(np.random.default_rng(2), lambda k, r: r / k))
     assert verdicts(fits, "intercept") == ["ok", "ok"]
     assert verdicts(fits, "curvature") == ["ok", "ok"]
 
 
-def test_the_chance_of_a_false_alarm_is_that_of_as_many_blocks():
-    """Below 0.001 by the normal, and five times that by the 15 degrees of freedom there are."""
-    fit = Regression(2, 900, 0.5, 0.034, 0.0, 0.01, 0.01, 0.01, freedom=15)
-    found = {f.check: f.p_value for f in trust_findings([fit], 0.01)}
-    assert found["intercept"] == pytest.approx(2 * stats.t.sf(3.4, 15))
-    assert regressions(moments(np.random.default_rng(5), affine))[0].freedom == 31
+def test_p_values_use_the_degrees_of_freedom_of_the_blocks():
+    """The normal distribution would give a fifth of the p-value of 15 degrees of freedom."""
+    fit = Regression(2, 900, 0.5, 0.034, 0.0, 0.01, 0.01, 0.01, dof=15)
+    p_values = {f.check: f.p_value for f in trust_findings([fit], 0.01)}
+    assert p_values["intercept"] == pytest.approx(2 * stats.t.sf(3.4, 15))
+    assert regressions(moments(np.random.default_rng(5), affine))[0].dof == 31
 
 
-def test_trust_bias_shows_in_the_intercept():
+def test_trust_bias_is_detected_by_the_intercept():
     click = lambda k, r: (0.6 * r + 0.4 / k) / k  # noqa: E731
     fits = regressions(moments(np.random.default_rng(3), click))
     assert verdicts(fits, "intercept") == ["warning", "warning"]
 
 
-def test_a_bent_relation_shows_in_the_curvature():
+def test_a_relation_that_is_not_affine_is_detected_by_the_curvature():
     click = lambda k, r: 0.9 * r ** (1 + 2 * (k > 1))  # noqa: E731
     fits = regressions(moments(np.random.default_rng(4), click))
     assert verdicts(fits, "curvature") == ["warning", "warning"]
 
 
-def test_a_position_without_a_bucket_is_refused():
+def test_a_position_without_a_bucket_has_no_estimate():
     curve = affine_curve([], 2, beta_1=0.0)
     assert curve.source == ["estimated", "insufficient"]
     assert "1:2" in curve.note[1]

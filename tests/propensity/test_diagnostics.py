@@ -5,31 +5,40 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.propensity.test_swaps import BROWSING, POSITIONS, arms_of, draw, lab_of
-from tests.support.swap_lab import SwapLab, click_model, queries, single_buckets
+from tests.support.swap_lab import (
+    BROWSING,
+    POSITIONS,
+    SwapLab,
+    arms_of,
+    click_model,
+    draw_sessions,
+    lab_of,
+    queries,
+    single_buckets,
+)
 from ulr.config.load import load_settings
 from ulr.propensity import diagnostics
 from ulr.propensity.affine import Regression, affine_curve
-from ulr.propensity.curve import monotone
-from ulr.propensity.estimators import Evidence, combined_curve, given_curve, theta_of_json
-from ulr.propensity.stage import estimate_segment, fall_back
+from ulr.propensity.curve import fall_back, monotone
+from ulr.propensity.estimators import Evidence, given_curve, swap_curve, theta_of_json
+from ulr.propensity.segments import estimate_segment
 from ulr.propensity.swap_counts import BucketArms, SwapCounts
 from ulr.simulate.browsing import Independent
 
-ALARM = 0.01
+SIGNIFICANCE = 0.01
 
 
 def verdicts(findings):
     return {f.verdict for f in findings}
 
 
-def test_unlinked_positions_are_refused_with_a_bucket_that_would_link_them():
+def test_unlinked_positions_are_reported_with_a_bucket_that_would_link_them():
     rng = np.random.default_rng(0)
     arms = {
-        name: arms_of(name, draw(rng, 400, [0.5] * 4), draw(rng, 400, [0.5] * 4))
+        name: arms_of(name, draw_sessions(rng, 400, [0.5] * 4), draw_sessions(rng, 400, [0.5] * 4))
         for name in ("1:2", "3:4")
     }
-    curve = combined_curve(SwapCounts(4, arms), min_clicks=10)
+    curve = swap_curve(SwapCounts(4, arms), "combined", min_clicks=10)
     (finding,) = diagnostics.component_findings(curve)
     assert finding.verdict == "refused"
     assert "{1, 2}" in finding.message
@@ -37,50 +46,50 @@ def test_unlinked_positions_are_refused_with_a_bucket_that_would_link_them():
     assert "1:3" in finding.message
 
 
-def test_a_clean_experiment_raises_no_alarm_and_a_lopsided_one_does():
-    lab = lab_of(BROWSING["continuous"], single_buckets(POSITIONS))
+def test_a_clean_experiment_raises_no_warning_and_one_with_unequal_arms_does():
+    lab = lab_of(BROWSING["continuous"], [*single_buckets(POSITIONS), "4:5"])
     counts = lab.draw(np.random.default_rng(1), 500_000)
-    assert verdicts(diagnostics.sample_ratio_findings(counts, ALARM)) == {"ok"}
-    assert verdicts(diagnostics.untouched_findings(counts, ALARM)) == {"ok"}
-    curve = combined_curve(counts, min_clicks=100)
-    assert verdicts(diagnostics.agreement_findings(curve, ALARM)) <= {"ok"}
+    assert verdicts(diagnostics.sample_ratio_findings(counts, SIGNIFICANCE)) == {"ok"}
+    assert verdicts(diagnostics.untouched_findings(counts, SIGNIFICANCE)) == {"ok"}
+    curve = swap_curve(counts, "combined", min_clicks=100)
+    assert verdicts(diagnostics.agreement_findings(curve, SIGNIFICANCE)) == {"ok"}
     arms = counts.buckets["1:3"]
-    lopsided = BucketArms(arms.bucket, arms.kept + arms.kept, arms.swapped)
-    changed = replace(counts, buckets=counts.buckets | {"1:3": lopsided})
-    bad = [
-        f for f in diagnostics.sample_ratio_findings(changed, ALARM) if f.verdict == "warning"
-    ]  # fmt: skip
-    assert [f.subject for f in bad] == ["1:3"]
+    unequal = BucketArms(arms.bucket, arms.kept + arms.kept, arms.swapped)
+    changed = replace(counts, buckets=counts.buckets | {"1:3": unequal})
+    findings = diagnostics.sample_ratio_findings(changed, SIGNIFICANCE)
+    assert [f.subject for f in findings if f.verdict == "warning"] == ["1:3"]
 
 
-def test_swapped_pages_with_other_users_show_at_the_untouched_positions():
+def test_different_users_in_the_swapped_arm_are_detected_at_the_untouched_positions():
     rng = np.random.default_rng(2)
-    arms = arms_of("1:2", draw(rng, 4000, [0.5, 0.4, 0.3]), draw(rng, 4000, [0.5, 0.4, 0.36]))
-    (finding,) = diagnostics.untouched_findings(SwapCounts(3, {"1:2": arms}), ALARM)
+    arms = arms_of(
+        "1:2", draw_sessions(rng, 4000, [0.5, 0.4, 0.3]), draw_sessions(rng, 4000, [0.5, 0.4, 0.36])
+    )
+    (finding,) = diagnostics.untouched_findings(SwapCounts(3, {"1:2": arms}), SIGNIFICANCE)
     assert finding.verdict == "warning"
-    assert finding.message.endswith("most different: 3")
+    assert finding.message.endswith("largest difference between the arms at position 3")
 
 
-def test_untouched_test_is_calibrated():
+def test_the_p_values_of_untouched_positions_are_calibrated():
     lab = lab_of(BROWSING["independent"], single_buckets(POSITIONS))
     rng = np.random.default_rng(3)
     p = [
         f.p_value
         for _ in range(20)
-        for f in diagnostics.untouched_findings(lab.draw(rng, 200_000), ALARM)
+        for f in diagnostics.untouched_findings(lab.draw(rng, 200_000), SIGNIFICANCE)
     ]
     assert np.mean(np.array(p) < 0.2) == pytest.approx(0.2, abs=0.08)
 
 
-def test_drift_is_seen_between_two_curves_and_not_within_one():
+def test_drift_is_detected_between_different_curves_only():
     rng = np.random.default_rng(4)
     curves = []
     for eta in (1.0, 1.0, 1.3):
         model = click_model(Independent(np.arange(1, 7) ** -eta), 6)
         lab = SwapLab(model, queries(np.random.default_rng(5), 8, 6), single_buckets(6))
-        curves.append(combined_curve(lab.draw(rng, 300_000), min_clicks=50))
-    assert verdicts(diagnostics.drift_findings(curves[0], curves[1], ALARM)) == {"ok"}
-    assert verdicts(diagnostics.drift_findings(curves[0], curves[2], ALARM)) == {"warning"}
+        curves.append(swap_curve(lab.draw(rng, 300_000), "combined", min_clicks=50))
+    assert verdicts(diagnostics.drift_findings(curves[0], curves[1], SIGNIFICANCE)) == {"ok"}
+    assert verdicts(diagnostics.drift_findings(curves[0], curves[2], SIGNIFICANCE)) == {"warning"}
 
 
 def test_drift_between_windows_of_different_depth_is_that_of_their_common_positions():
@@ -89,31 +98,31 @@ def test_drift_between_windows_of_different_depth_is_that_of_their_common_positi
         replace(c, covariance=np.diag([0.0, *[0.01] * (c.positions - 1)])) for c in (short, deep)
     )
     for before, after in ((short, deep), (deep, short)):
-        (finding,) = diagnostics.drift_findings(before, after, ALARM)
-        assert finding.message.startswith("2 positions compared; largest change at 2")
+        (finding,) = diagnostics.drift_findings(before, after, SIGNIFICANCE)
+        assert finding.message.startswith("2 positions compared; largest change at position 2")
         assert finding.value == pytest.approx(np.log(0.5 / 0.4) ** 2 / (0.01 + 0.01))
 
 
-def test_a_thin_position_of_an_affine_segment_takes_alpha_and_beta_too():
+def test_an_affine_segment_falls_back_to_pooled_alpha_and_beta_too():
     pooled = affine_curve([fit_at(2, 0.5), fit_at(3, 0.25)], 3, beta_1=0.1)
     thin = affine_curve([fit_at(2, 0.6)], 3, beta_1=0.1)
     assert np.isnan(thin.alpha[2])
     curve = fall_back(thin, pooled)
     for name in ("theta", "alpha", "beta"):
-        own, taken = getattr(thin, name), getattr(curve, name)
-        assert taken[:2].tolist() == own[:2].tolist()
-        assert taken[2] == getattr(pooled, name)[2]
+        own, merged = getattr(thin, name), getattr(curve, name)
+        assert merged[:2].tolist() == own[:2].tolist()
+        assert merged[2] == getattr(pooled, name)[2]
 
 
 def fit_at(position, slope):
     return Regression(position, 900, slope, 0.02, 0.0, 0.01, 0.01, 0.01)
 
 
-def test_a_thin_segment_takes_the_pooled_value_and_says_so():
+def test_a_segment_with_too_little_data_falls_back_to_the_pooled_estimate():
     lab = lab_of(BROWSING["independent"], single_buckets(POSITIONS))
     rng = np.random.default_rng(6)
-    pooled = combined_curve(lab.draw(rng, 2_000_000), min_clicks=100)
-    thin = combined_curve(lab.draw(rng, 3_000), min_clicks=100)
+    pooled = swap_curve(lab.draw(rng, 2_000_000), "combined", min_clicks=100)
+    thin = swap_curve(lab.draw(rng, 3_000), "combined", min_clicks=100)
     assert "insufficient" in thin.source
     curve = fall_back(thin, pooled)
     for i, source in enumerate(thin.source):
@@ -125,21 +134,22 @@ def test_a_thin_segment_takes_the_pooled_value_and_says_so():
             assert curve.theta[i] == thin.theta[i]
 
 
-def test_a_segment_that_took_all_traffics_value_falls_all_the_same_where_theta_only_may():
+def test_a_monotone_curve_does_not_rise_at_a_position_that_fell_back():
     lab = lab_of(BROWSING["independent"], single_buckets(POSITIONS))
     counts = lab.draw(np.random.default_rng(8), 200_000)
     few = {name: arms for name, arms in counts.buckets.items() if name != "1:7"}
-    how = load_settings(None, ["propensities.monotone=true"]).propensities
+    settings = load_settings(None, ["propensities.monotone=true"]).propensities
     high = given_curve([1.0] + [0.9] * (POSITIONS - 1))
     all_traffic = replace(high, covariance=np.diag([0.0] + [1e-4] * (POSITIONS - 1)))
     evidence = Evidence(replace(counts, buckets=few))
-    found = estimate_segment("s", evidence, how, all_traffic).curve
-    assert found.source[6] == "pooled"
-    assert np.all(np.diff(found.theta) <= 0)
-    assert found.note[6].startswith("smoothed from 0.9000; all traffic's value; this segment: no")
+    curve = estimate_segment("s", evidence, settings, all_traffic).curve
+    assert curve.source[6] == "pooled"
+    assert np.all(np.diff(curve.theta) <= 0)
+    note = "smoothed from 0.9000; estimate over all traffic; this segment: no clicks"
+    assert curve.note[6].startswith(note)
 
 
-def test_monotone_smoothing_pools_what_rises_by_its_weights():
+def test_monotone_smoothing_pools_rising_positions_by_their_weights():
     curve = given_curve([1.0, 0.4, 0.5, 0.2])
     curve = replace(curve, covariance=np.diag([0.0, 0.01, 0.01, 0.01]))
     smooth = monotone(curve)
@@ -148,7 +158,7 @@ def test_monotone_smoothing_pools_what_rises_by_its_weights():
     assert smooth.note[1] == "smoothed from 0.4000"
 
 
-def test_given_curves_are_taken_as_they_are_or_refused():
+def test_a_given_curve_is_used_unchanged_or_rejected():
     assert given_curve([1, 0.5]).source == ["given", "given"]
     assert theta_of_json({"theta": [1, 0.5]}, "x.json") == [1.0, 0.5]
     for bad in ([], [1, 0], [1, 1.5]):

@@ -1,11 +1,11 @@
-"""Propensities read from a file."""
+"""Examination loaded from a file or from the warehouse."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from ulr.errors import UserError
-from ulr.propensity.examination import known_propensities, read_examination
+from ulr.propensity.examination import load_examination, load_file
 from ulr.warehouse.schema import (
     joint_propensities_schema,
     propensities_schema,
@@ -31,7 +31,7 @@ def rows_of(segment, theta, both, affine=True):
 
 
 def test_theta_is_the_diagonal_and_psi_is_symmetric(tmp_path):
-    pooled, segments = read_examination(stored(tmp_path, rows_of(None, [1.0, 0.5], 0.4)))
+    pooled, segments = load_file(stored(tmp_path, rows_of(None, [1.0, 0.5], 0.4)))
     assert segments == {}
     np.testing.assert_array_equal(pooled.theta, [1.0, 0.5])
     np.testing.assert_array_equal(pooled.psi, [[1.0, 0.4], [0.4, 0.5]])
@@ -41,7 +41,7 @@ def test_theta_is_the_diagonal_and_psi_is_symmetric(tmp_path):
 
 def test_segments_without_a_pooled_curve_are_averaged(tmp_path):
     rows = rows_of("a", [1.0, 0.5], 0.5) + rows_of("b", [1.0, 0.3], 0.1, affine=False)
-    pooled, segments = read_examination(stored(tmp_path, rows))
+    pooled, segments = load_file(stored(tmp_path, rows))
     assert set(segments) == {"a", "b"}
     assert segments["b"].alpha is None
     assert pooled.alpha is None
@@ -49,24 +49,24 @@ def test_segments_without_a_pooled_curve_are_averaged(tmp_path):
     assert pooled.psi[0, 1] == pytest.approx((0.5 + 0.1) / 2)
 
 
-def test_what_is_missing_is_named(tmp_path):
+def test_missing_files_pairs_and_rows_are_named(tmp_path):
     with pytest.raises(UserError, match="no propensities at"):
-        read_examination(f"{tmp_path}/nothing.parquet")
+        load_file(f"{tmp_path}/nothing.parquet")
     with pytest.raises(UserError, match=r"no psi for positions \(1, 2\)"):
-        read_examination(stored(tmp_path, rows_of(None, [1.0, 0.5], 0.4)[:2]))
+        load_file(stored(tmp_path, rows_of(None, [1.0, 0.5], 0.4)[:2]))
     with pytest.raises(UserError, match="no rows"):
-        read_examination(stored(tmp_path, []))
+        load_file(stored(tmp_path, []))
 
 
-def test_positions_from_0_and_a_file_of_something_else_are_refused(tmp_path):
-    """Position 0 was taken for the last one: psi[-1]."""
+def test_positions_from_0_and_other_files_are_rejected(tmp_path):
+    """As an index, position 0 would mean the last one: psi[-1]."""
     rows = rows_of(None, [1.0, 0.5, 0.4], 0.4)
     shifted = [row | {"k": row["k"] - 1, "l": row["l"] - 1} for row in rows]
     with pytest.raises(UserError, match="position 0; positions begin at 1"):
-        read_examination(stored(tmp_path, shifted))
+        load_file(stored(tmp_path, shifted))
     (tmp_path / "theta.json").write_text("[1, 0.5]")
     with pytest.raises(UserError, match="expected a Parquet file of propensities"):
-        read_examination(f"{tmp_path}/theta.json")
+        load_file(f"{tmp_path}/theta.json")
 
 
 def published(root, curve: dict[str | None, list[float | None]], run="x") -> Warehouse:
@@ -95,35 +95,35 @@ def publish(warehouse, name, table, run):
         draft.publish({})
 
 
-def test_theta_of_one_run_and_psi_of_another_are_refused(tmp_path):
-    """As a run leaves them that stops between the two publications."""
+def test_theta_and_psi_of_different_runs_are_rejected(tmp_path):
+    """A run that is killed between the two publications leaves such tables."""
     warehouse = published(tmp_path, {None: [1.0, 0.5]}, run="old")
     publish(warehouse, "joint_propensities", warehouse.read("joint_propensities"), "new")
     with pytest.raises(UserError, match=r"different runs.*run `ulr propensities` again"):
-        known_propensities("warehouse", warehouse)
+        load_examination("warehouse", warehouse)
     publish(warehouse, "propensities", warehouse.read("propensities"), "new")
-    known_propensities("warehouse", warehouse)
+    load_examination("warehouse", warehouse)
 
 
 def test_published_tables_are_read_segment_by_segment(tmp_path):
     warehouse = published(tmp_path, {None: [1.0, 0.5, 0.25], "mobile": [1.0, 0.4, 0.2]})
-    pooled, segments = known_propensities("warehouse", warehouse)
+    pooled, segments = load_examination("warehouse", warehouse)
     assert pooled.theta.tolist() == [1.0, 0.5, 0.25]
     assert pooled.psi[1, 2] == pooled.psi[2, 1] == 0.5 * 0.25
     assert segments["mobile"].psi[0, 1] == 0.4
     assert pooled.alpha is None
 
 
-def test_a_published_curve_ends_before_the_first_refused_position(tmp_path):
+def test_published_examination_ends_before_the_first_position_without_an_estimate(tmp_path):
     warehouse = published(tmp_path, {None: [1.0, 0.5, None, 0.1], "thin": [1.0, None, 0.2, 0.1]})
-    pooled, segments = known_propensities("warehouse", warehouse)
+    pooled, segments = load_examination("warehouse", warehouse)
     assert pooled.theta.tolist() == [1.0, 0.5]
     assert pooled.psi.shape == (2, 2)
-    assert segments == {}  # known less deep than all traffic, so treated like it
+    assert segments == {}  # shorter than all traffic, so treated like all traffic
 
 
-def test_a_warehouse_without_propensities_says_what_to_run(tmp_path):
+def test_a_warehouse_without_propensities_names_the_command_to_run(tmp_path):
     with pytest.raises(UserError, match="run `ulr propensities` first"):
-        known_propensities("warehouse", Warehouse(str(tmp_path)))
-    with pytest.raises(UserError, match="position 1 was refused"):
-        known_propensities("warehouse", published(tmp_path, {None: [None, 0.5]}))
+        load_examination("warehouse", Warehouse(str(tmp_path)))
+    with pytest.raises(UserError, match="position 1 of the published propensities has no estimate"):
+        load_examination("warehouse", published(tmp_path, {None: [None, 0.5]}))

@@ -45,7 +45,7 @@ def test_every_form_recovers_a_known_curve(form, weight):
     np.testing.assert_allclose(curve.theta, THETA / THETA[0], rtol=0.06)
 
 
-def test_all_pairs_reads_shares_that_fit_exactly_back():
+def test_all_pairs_recovers_theta_from_exact_shares():
     theta = THETA / THETA[0]
     relevance = np.arange(1.0, 37.0).reshape(6, 6)
     clicks = theta[:, None] * (relevance + relevance.T)
@@ -54,30 +54,30 @@ def test_all_pairs_reads_shares_that_fit_exactly_back():
 
 
 @pytest.mark.parametrize("positions", [10, 50])
-def test_all_pairs_reads_a_long_chain_of_neighbours_back(positions):
-    """Steps that mend one position at a time were 56% off at the end of 50 when they stopped."""
+def test_all_pairs_converges_on_a_long_chain_of_neighbours(positions):
+    """Coordinate steps were 56% off at the end of 50 positions when they stopped."""
     theta = np.arange(1, positions + 1) ** -0.8
     clicks = 1000 * theta[:, None] * (np.eye(positions, k=1) + np.eye(positions, k=-1))
     np.testing.assert_allclose(all_pairs(clicks), theta, rtol=1e-9)
 
 
-def test_all_pairs_leaves_out_what_clicks_one_way_cannot_place():
+def test_all_pairs_leaves_out_positions_with_clicks_on_one_side_only():
     clicks = np.array([[0, 50, 9], [20, 0, 0], [0, 0, 0]], float)
     np.testing.assert_allclose(all_pairs(clicks), [1, 20 / 50, np.nan])
 
 
-def test_weight_by_impressions_has_less_variance_than_one_document_one_vote():
+def test_weights_by_impressions_have_less_variance_than_equal_weights():
     errors = {"pooled": [], "document": []}
     for seed in range(12):
         seen = simulate(np.random.default_rng(seed), 800, THETA, reach=3, shows=100)
-        for weight, found in errors.items():
+        for weight, own in errors.items():
             table = table_of(seen, weight=weight, blocks=4)
             curve = harvested_curve(table, POSITIONS, form="all_pairs", min_clicks=10)
-            found.append(np.log(curve.theta[1:] / THETA[1:]))
+            own.append(np.log(curve.theta[1:] / THETA[1:]))
     assert np.mean(np.square(errors["pooled"])) < np.mean(np.square(errors["document"]))
 
 
-def test_jackknife_errors_are_those_of_repeated_logs():
+def test_jackknife_errors_match_the_spread_over_repeated_logs():
     values, errors = [], []
     for seed in range(40):
         table = table_of(simulate(np.random.default_rng(seed), 500, THETA, reach=3))
@@ -90,7 +90,7 @@ def test_jackknife_errors_are_those_of_repeated_logs():
 
 @pytest.mark.parametrize("blocks", [4, 8])
 def test_intervals_from_a_few_blocks_cover_the_truth(blocks):
-    """With the normal's 1.96 they did 85 and 90 times in 100: errors from 4 blocks are rough."""
+    """With the normal quantile 1.96 they would cover 85% and 90%."""
     covered = []
     for seed in range(60):
         seen = simulate(np.random.default_rng(1000 + seed), 400, THETA, reach=3)
@@ -100,7 +100,7 @@ def test_intervals_from_a_few_blocks_cover_the_truth(blocks):
     assert 0.925 <= np.mean(np.array(covered)[:, 1:]) <= 0.975
 
 
-def test_windows_without_drift_are_called_alike_though_their_errors_are_rough():
+def test_windows_without_drift_rarely_raise_a_warning_with_jackknife_errors():
     alarms = []
     for seed in range(40):
         curves = [
@@ -117,18 +117,18 @@ def test_windows_without_drift_are_called_alike_though_their_errors_are_rough():
     assert np.mean(alarms) <= 0.1
 
 
-def test_positions_without_common_documents_are_refused_by_naming_both_components():
+def test_positions_without_common_documents_have_no_estimate_and_the_note_names_both_components():
     rng = np.random.default_rng(2)
     seen = simulate(rng, 400, THETA[:2])
     deep = simulate(rng, 400, THETA[2:4])
     seen |= {("q", 1000 + i): {k + 2: v for k, v in w.items()} for i, w in enumerate(deep.values())}
     curve = harvested_curve(table_of(seen), 4, form="all_pairs", min_clicks=10)
     assert curve.source == ["estimated", "estimated", "insufficient", "insufficient"]
-    assert curve.note[2] == "nothing links {3, 4} with {1, 2}"
+    assert curve.note[2] == "no comparison links {3, 4} to {1, 2}"
 
 
 @pytest.mark.parametrize("form", ["all_pairs", "adjacent", "pivot"])
-def test_a_position_that_hangs_on_one_block_of_queries_has_no_error_and_is_refused(form):
+def test_a_position_supported_by_one_block_of_queries_has_no_estimate(form):
     rows = [
         {"segment": None, "block": block, "k": k, "l": v, "clicks": 100.0 / k + block,
          "impressions": 400.0, "documents": 9}

@@ -5,13 +5,23 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tests.propensity.test_swaps import BROWSING, POSITIONS, arms_of, draw, lab_of
 from tests.support import propensity_loops as loops
-from tests.support.swap_lab import SwapLab, click_model, pair_buckets, queries, single_buckets
+from tests.support.swap_lab import (
+    BROWSING,
+    POSITIONS,
+    SwapLab,
+    arms_of,
+    click_model,
+    draw_sessions,
+    lab_of,
+    pair_buckets,
+    queries,
+    single_buckets,
+)
 from ulr.propensity.browsing import fit_browsing, row_skipping_psi
 from ulr.propensity.diagnostics import browsing_findings
-from ulr.propensity.estimators import combined_curve
-from ulr.propensity.joint import frechet, joint_estimates, measure_pairs
+from ulr.propensity.estimators import swap_curve
+from ulr.propensity.joint import frechet, joint_estimates, solve_pairs
 from ulr.propensity.swap_counts import SwapCounts
 from ulr.simulate.browsing import RowSkipping
 
@@ -23,9 +33,9 @@ CHOSEN = {
 
 
 def estimate(counts, *, min_coclicks=400, joint="all_swaps", browsing="auto"):
-    curve = combined_curve(counts, min_clicks=100)
+    curve = swap_curve(counts, "combined", min_clicks=100)
     fit, fits = fit_browsing(browsing, curve.theta, counts, width=2)
-    solution = measure_pairs(counts, min_coclicks=min_coclicks, joint=joint)
+    solution = solve_pairs(counts, min_coclicks=min_coclicks, joint=joint)
     return joint_estimates(curve, solution, fit), fit, fits
 
 
@@ -63,7 +73,7 @@ def test_single_swaps_alone_identify_every_pair():
     assert relative_error(rows, lab.psi) < 0.05
 
 
-def test_fitted_row_skipping_finds_gamma_and_the_chances_of_going_on():
+def test_fitted_row_skipping_recovers_gamma_and_the_continue_probabilities():
     continue_probability = np.linspace(0.95, 0.7, POSITIONS)
     lab = lab_of(RowSkipping(0.25, continue_probability, 2), single_buckets(POSITIONS))
     _, fit, _ = estimate(lab.draw(np.random.default_rng(3), 2_000_000))
@@ -73,33 +83,33 @@ def test_fitted_row_skipping_finds_gamma_and_the_chances_of_going_on():
     )
 
 
-def test_every_browsing_model_is_reported_with_its_bic_and_the_chosen_one_is_named():
+def test_every_browsing_model_is_reported_with_its_bic_and_the_chosen_one_is_marked():
     lab = lab_of(BROWSING["continuous"], single_buckets(POSITIONS))
-    _, fit, fared = estimate(lab.draw(np.random.default_rng(7), 400_000))
-    found = {f.subject: f for f in browsing_findings(fit, fared)}
-    assert {name: f.value for name, f in found.items()} == {f.name: f.bic for f in fared}
-    assert found["continuous"].message.endswith("the best; chosen")
-    assert "behind the best" in found["independent"].message
+    _, fit, fits = estimate(lab.draw(np.random.default_rng(7), 400_000))
+    findings = {f.subject: f for f in browsing_findings(fit, fits)}
+    assert {name: f.value for name, f in findings.items()} == {f.name: f.bic for f in fits}
+    assert findings["continuous"].message.endswith("the lowest; chosen")
+    assert "above the lowest" in findings["independent"].message
     assert browsing_findings(fit, []) == []
 
 
-def test_pairs_that_no_pair_swap_touched_are_filled_and_say_so():
+def test_pairs_without_a_pair_swap_are_imputed_and_marked():
     buckets = [*single_buckets(POSITIONS), "1,2:3,4"]
     lab = lab_of(BROWSING["independent"], buckets)
     rows, fit, _ = estimate(lab.draw(np.random.default_rng(4), 400_000), joint="pair_swaps")
     by_pair = {(r.k, r.l): r for r in rows}
     assert by_pair[3, 4].source == by_pair[1, 2].source == "estimated"
     assert by_pair[5, 7].source == "imputed"
-    assert by_pair[5, 7].note.startswith(f"from {fit.name}")
+    assert by_pair[5, 7].note.startswith(f"from the browsing model {fit.name}")
     assert by_pair[5, 7].psi == pytest.approx(fit.psi[4, 6])
 
 
 def test_pair_swap_ratio_equals_a_loop_over_sessions():
     rng = np.random.default_rng(5)
-    kept, swapped = draw(rng, 900, [0.6] * 4), draw(rng, 800, [0.5] * 4)
+    kept, swapped = draw_sessions(rng, 900, [0.6] * 4), draw_sessions(rng, 800, [0.5] * 4)
     counts = SwapCounts(4, {"1,2:3,4": arms_of("1,2:3,4", kept, swapped)})
-    found = measure_pairs(counts, min_coclicks=1, joint="pair_swaps")
-    value = dict(zip(found.nodes, np.exp(found.log_value), strict=True))
+    solution = solve_pairs(counts, min_coclicks=1, joint="pair_swaps")
+    value = dict(zip(solution.nodes, np.exp(solution.log_value), strict=True))
     expected = loops.joint_swap_ratio(kept, swapped, (3, 4), (1, 2))
     assert value[3, 4] == pytest.approx(expected)
 
@@ -124,10 +134,10 @@ def test_projection_keeps_psi_within_the_frechet_bounds():
     assert frechet(0.1, 0.8, 0.7) == pytest.approx(0.8 + 0.7 - 1)
     assert frechet(0.3, 0.5, 0.4) == 0.3
     # relative to theta(1) = 0.7, two positions of 0.56 and 0.49 overlap by 0.05 at least
-    assert frechet(0.0, 0.8, 0.7, first=0.7) == pytest.approx((0.56 + 0.49 - 1) / 0.7)
+    assert frechet(0.0, 0.8, 0.7, theta_1=0.7) == pytest.approx((0.56 + 0.49 - 1) / 0.7)
 
 
-def test_without_experiments_auto_says_that_nothing_could_be_chosen():
+def test_without_experiments_auto_is_independent_and_the_note_gives_the_reason():
     theta = np.array([1.0, 0.5, 0.25])
     fit, fits = fit_browsing("auto", theta, None, width=2)
     assert fits == []

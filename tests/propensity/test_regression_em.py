@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.support import propensity_loops as loops
-from ulr.propensity.regression_em import Exposures, em_curve, em_step, run_em
+from ulr.propensity.exposures import Exposures
+from ulr.propensity.regression_em import em_curve, em_step, run_em
 
 POSITIONS = 5
 THETA = np.arange(1, POSITIONS + 1) ** -1.0
@@ -31,7 +32,7 @@ def simulate(rng, documents, *, shows=40, moves=True):
     ), relevance
 
 
-def test_one_round_equals_a_loop_over_rows():
+def test_one_em_step_equals_a_loop_over_rows():
     shown, _ = simulate(np.random.default_rng(0), 20)
     rng = np.random.default_rng(1)
     theta, relevance = rng.uniform(0.1, 0.9, POSITIONS), rng.uniform(0.1, 0.9, 20)
@@ -49,9 +50,9 @@ def test_one_round_equals_a_loop_over_rows():
 
 def test_recovers_the_curve_through_features():
     shown, relevance = simulate(np.random.default_rng(2), 3000, moves=False)
-    theta, found = run_em(shown, POSITIONS, rounds=20, trees=12, leaves=8, threads=1)
+    theta, estimate = run_em(shown, POSITIONS, rounds=20, trees=12, leaves=8, threads=1)
     np.testing.assert_allclose(theta, THETA, rtol=0.15)
-    assert np.corrcoef(found, relevance)[0, 1] > 0.9
+    assert np.corrcoef(estimate, relevance)[0, 1] > 0.9
 
 
 def test_recovers_the_curve_without_features_where_documents_move():
@@ -64,7 +65,7 @@ def test_recovers_the_curve_without_features_where_documents_move():
     assert np.all(curve.standard_error[1:] > 0)
 
 
-def test_without_features_unlinked_positions_are_refused():
+def test_without_features_unlinked_positions_have_no_estimate():
     shown = Exposures(
         np.array([0, 0, 1, 1]),
         np.array([0, 1, 2, 3]),

@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.kernels.test_patterns import by_segment, group
 from tests.support import propensity_loops as loops
+from tests.support.session_groups import counts_by_segment, group, sessions_of
 from ulr.config.load import load_settings
 from ulr.errors import UserError
 from ulr.groups.window import window_dates
@@ -18,11 +19,17 @@ from ulr.propensity.stage import (
     build_propensities,
     estimate_propensities,
     estimate_segment,
-    plain_rates,
 )
 from ulr.propensity.swap_counts import SwapCounts, counts_of
 from ulr.propensity.tables import as_json
-from ulr.propensity.tasks import em_exposures, exposures, harvest_table, moment_table, swap_counts
+from ulr.propensity.tasks import (
+    count_exposures,
+    count_swaps,
+    em_exposures,
+    harvest_table,
+    moment_table,
+    plain_rates,
+)
 from ulr.warehouse.schema import (
     groups_schema,
     joint_propensities_schema,
@@ -69,14 +76,6 @@ def write_files(folder, rows, parts=3):
     return files
 
 
-def sessions_of(row):
-    """The group's sessions, one by one."""
-    length = len(row["doc_ids"])
-    for word, count in zip(row["patterns"], row["counts"], strict=True):
-        for _ in range(count):
-            yield [word >> k & 1 for k in range(length)]
-
-
 @pytest.fixture(scope="module")
 def rows():
     return random_groups(np.random.default_rng(0), 240)
@@ -87,9 +86,9 @@ def files(rows, tmp_path_factory):
     return write_files(tmp_path_factory.mktemp("groups"), rows)
 
 
-def test_arms_over_files_equal_a_loop_over_sessions(spark, rows, files):
-    table = swap_counts(spark, files[0].rpartition("/")[0], files, max_position=10)
-    found = by_segment(table, 4)
+def test_arms_counted_from_files_equal_a_loop_over_sessions(spark, rows, files):
+    table = count_swaps(spark, files[0].rpartition("/")[0], files, max_position=10)
+    counts = counts_by_segment(table, 4)
     for segment in ("desktop", "mobile"):
         for name in ("1:2", "1:3", "1:4"):
             sessions = [
@@ -98,9 +97,9 @@ def test_arms_over_files_equal_a_loop_over_sessions(spark, rows, files):
                 if (row["segment"], row["bucket"], row["swapped"]) == (segment, name, True)
                 for s in sessions_of(row)
             ]
-            arm = found[segment].buckets[name].swapped
+            arm = counts[segment].buckets[name].swapped
             assert arm.sessions == len(sessions)
-            assert arm.together.tolist() == loops.arm_counts(sessions, 4)[0]
+            assert arm.co_clicks.tolist() == loops.arm_counts(sessions, 4)[0]
 
 
 def seen_documents(rows, keep=lambda row: True):
@@ -117,7 +116,7 @@ def seen_documents(rows, keep=lambda row: True):
 
 @pytest.mark.parametrize("weight", ["pooled", "document"])
 def test_harvest_table_equals_a_loop_over_documents(spark, rows, files, weight):
-    shown = exposures(spark, files[0].rpartition("/")[0], files, max_position=10)
+    shown = count_exposures(spark, files[0].rpartition("/")[0], files, max_position=10)
     table = harvest_table(shown, blocks=4, weight=weight)
     got: dict[tuple[int, int], list[float]] = {}
     for row in table.to_pylist():
@@ -131,7 +130,7 @@ def test_harvest_table_equals_a_loop_over_documents(spark, rows, files, weight):
 
 
 def test_moments_equal_a_loop_over_documents(spark, rows, files):
-    shown = exposures(spark, files[0].rpartition("/")[0], files, max_position=10)
+    shown = count_exposures(spark, files[0].rpartition("/")[0], files, max_position=10)
     table = moment_table(shown, blocks=4).to_pylist()
     expected = [0.0, 0.0, 0.0]
     for where in seen_documents(rows, lambda row: row["bucket"] == "1:3").values():
@@ -146,41 +145,40 @@ def test_moments_equal_a_loop_over_documents(spark, rows, files):
         assert sum(r[name] for r in got) == pytest.approx(value)
 
 
-def test_sums_over_documents_have_the_same_bits_however_the_rows_lie(spark, tmp_path):
+def test_sums_over_documents_have_the_same_bits_in_any_row_order(spark, tmp_path):
     rows = random_groups(np.random.default_rng(5), 400)
-    how = settings_of("propensities.regression_em.features=null")
-    found = []
+    results = []
     for parts in (1, 5):
         folder = tmp_path / str(parts)
         folder.mkdir()
         files = write_files(folder, rows[:: 1 if parts == 1 else -1], parts)
-        shown = exposures(spark, str(folder), files, max_position=10).repartition(parts)
-        em = em_exposures(spark, shown, how)
-        found.append(
+        shown = count_exposures(spark, str(folder), files, max_position=10).repartition(parts)
+        em = em_exposures(spark, shown, queries=100, blocks=4, features=None)
+        results.append(
             [
                 harvest_table(shown, blocks=4, weight="pooled"),
                 moment_table(shown, blocks=4),
                 (em.document.tolist(), em.position.tolist(), em.clicks.tolist()),
             ]
         )
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
-def test_a_document_with_two_rows_of_features_is_one_and_other_lengths_are_refused(
+def test_a_repeated_feature_row_counts_once_and_another_length_is_an_error(
     spark, rows, files, tmp_path
 ):
-    shown = exposures(spark, files[0].rpartition("/")[0], files, max_position=10)
+    shown = count_exposures(spark, files[0].rpartition("/")[0], files, max_position=10)
     names = sorted({(row["query_id"], doc) for row in rows for doc in row["doc_ids"]})
     twice = [{"query_id": q, "doc_id": d, "features": [1.0, 2.0]} for q, d in names] * 2
     path = tmp_path / "features.parquet"
-    how = settings_of(f"propensities.regression_em.features={path}")
+    read = partial(em_exposures, spark, shown, queries=100, blocks=4, features=str(path))
     pq.write_table(pa.Table.from_pylist(twice), path)
-    found = em_exposures(spark, shown, how)
-    assert found.features.shape == (len(names), 2)
-    assert found.impressions.sum() == sum(sum(row["counts"]) * 4 for row in rows)
+    exposures = read()
+    assert exposures.features.shape == (len(names), 2)
+    assert exposures.impressions.sum() == sum(sum(row["counts"]) * 4 for row in rows)
     pq.write_table(pa.Table.from_pylist([*twice[1:], twice[0] | {"features": [1.0]}]), path)
     with pytest.raises(UserError, match="one length for all"):
-        em_exposures(spark, shown, how)
+        read()
 
 
 @pytest.fixture
@@ -195,9 +193,9 @@ def warehouse(tmp_path):
     return house
 
 
-def test_both_tables_are_published_and_an_unchanged_window_is_skipped(spark, warehouse):
-    how = settings_of()
-    outcome = build_propensities(lambda: spark, warehouse, DATES, how)
+def test_theta_and_psi_are_published_and_an_unchanged_window_is_skipped(spark, warehouse):
+    settings = settings_of()
+    outcome = build_propensities(lambda: spark, warehouse, DATES, settings)
     assert [r.segment for r in outcome.results] == [None, "desktop", "mobile"]
     (file,) = warehouse.files("propensities")
     curve = pq.read_table(file)
@@ -212,93 +210,94 @@ def test_both_tables_are_published_and_an_unchanged_window_is_skipped(spark, war
     assert len(report["theta"]) == 4
     json.dumps(report, allow_nan=False)
 
-    again = build_propensities(lambda: pytest.fail("no Spark needed"), warehouse, DATES, how)
+    again = build_propensities(lambda: pytest.fail("no Spark needed"), warehouse, DATES, settings)
     assert again.skipped
 
 
-def test_the_alarm_is_shared_by_all_parts_of_the_traffic(spark, tmp_path, monkeypatch):
-    """Twenty segments warned on one night in three of a log in which nothing was wrong."""
+def test_the_significance_level_is_divided_by_the_number_of_curves(spark, tmp_path, monkeypatch):
+    """Otherwise twenty segments of a clean log warn in one run of three."""
     rows = random_groups(np.random.default_rng(6), 200)
-    alarms = []
+    levels = []
     monkeypatch.setattr(
         "ulr.propensity.stage.estimate_segment",
-        lambda segment, evidence, how, pooled=None: (
-            alarms.append(how.significance) or estimate_segment(segment, evidence, how, pooled)
+        lambda segment, evidence, settings, pooled=None: (
+            levels.append(settings.significance)
+            or estimate_segment(segment, evidence, settings, pooled)
         ),
     )
-    how = settings_of("propensities.significance=0.03", "propensities.test_trust=false")
-    estimate_propensities(spark, str(tmp_path), write_files(tmp_path, rows), how)
-    assert alarms == [0.03 / 3] * 3
+    settings = settings_of("propensities.significance=0.03", "propensities.test_trust=false")
+    estimate_propensities(spark, str(tmp_path), write_files(tmp_path, rows), settings)
+    assert levels == [0.03 / 3] * 3
 
 
 @pytest.mark.parametrize("estimator", ["all_pairs", "pivot", "adjacent", "affine", "regression_em"])
 def test_every_estimator_runs_from_groups_to_curve(spark, warehouse, estimator):
-    how = settings_of(
+    settings = settings_of(
         f"propensities.estimator={estimator}",
         "propensities.regression_em.features=null",
         "propensities.segments=false",
     )
     files = [f for d in DATES for f in warehouse.files("groups", f"dt={d}")]
-    (result,) = estimate_propensities(spark, warehouse.storage.url, files, how)
+    (result,) = estimate_propensities(spark, warehouse.storage.url, files, settings)
     assert result.curve.positions == 4
     assert result.curve.theta[0] == 1.0
     if estimator not in ("affine",):  # documents are shuffled: their rates hardly differ
         assert result.curve.theta[1] < 0.8
 
 
-def test_given_propensities_are_published_as_given(spark, warehouse):
-    how = settings_of("propensities.estimator=given", "propensities.given.theta=[1, 0.6, 0.4]")
-    outcome = build_propensities(lambda: spark, warehouse, DATES, how)
+def test_given_propensities_are_published_unchanged(spark, warehouse):
+    settings = settings_of("propensities.estimator=given", "propensities.given.theta=[1, 0.6, 0.4]")
+    outcome = build_propensities(lambda: spark, warehouse, DATES, settings)
     assert outcome.results[0].curve.theta.tolist() == [1, 0.6, 0.4]
     assert outcome.results[0].curve.source == ["given"] * 3
 
 
-def test_a_changed_file_of_given_propensities_is_not_skipped(spark, warehouse, tmp_path):
+def test_a_changed_file_of_given_propensities_is_published_again(spark, warehouse, tmp_path):
     file = tmp_path / "theta.json"
-    how = settings_of("propensities.estimator=given", f"propensities.given.file={file}")
+    settings = settings_of("propensities.estimator=given", f"propensities.given.file={file}")
     for theta in ([1, 0.6, 0.4], [1, 0.5, 0.3]):
         file.write_text(json.dumps({"theta": theta}))
-        outcome = build_propensities(lambda: spark, warehouse, DATES, how)
+        outcome = build_propensities(lambda: spark, warehouse, DATES, settings)
         assert outcome.results[0].curve.theta.tolist() == theta
-    assert build_propensities(lambda: spark, warehouse, DATES, how).skipped
+    assert build_propensities(lambda: spark, warehouse, DATES, settings).skipped
 
 
-def test_a_run_cut_short_between_two_tables_is_not_taken_for_done(spark, warehouse):
-    how = settings_of("propensities.estimator=given", "propensities.given.theta=[1, 0.6, 0.4]")
-    done = build_propensities(lambda: spark, warehouse, DATES, how).manifest
+def test_a_run_killed_between_two_tables_is_repeated(spark, warehouse):
+    settings = settings_of("propensities.estimator=given", "propensities.given.theta=[1, 0.6, 0.4]")
+    done = build_propensities(lambda: spark, warehouse, DATES, settings).manifest
     with warehouse.writing("joint_propensities", "", "other") as draft:
         draft.publish({})
-    again = build_propensities(lambda: spark, warehouse, DATES, how)
+    again = build_propensities(lambda: spark, warehouse, DATES, settings)
     assert not again.skipped
     assert again.manifest.fingerprint == done.fingerprint
 
 
 def test_changed_features_of_regression_em_change_the_fingerprint(tmp_path):
     file = tmp_path / "features.parquet"
-    how = settings_of(
+    settings = settings_of(
         "propensities.estimator=regression_em", f"propensities.regression_em.features={file}"
     )
     file.write_bytes(b"one")
-    before = _files_read(how)
+    before = _files_read(settings)
     file.write_bytes(b"three")
-    assert _files_read(how) != before
+    assert _files_read(settings) != before
     assert _files_read(settings_of()) == {}
 
 
-def test_groups_without_a_page_are_one_clear_line(spark):
-    how = settings_of("propensities.estimator=all_pairs")
-    with pytest.raises(UserError, match="hold no page"):
-        estimate_propensities(spark, "/", [], how)
+def test_groups_without_a_page_are_an_error(spark):
+    settings = settings_of("propensities.estimator=all_pairs")
+    with pytest.raises(UserError, match="contain no page"):
+        estimate_propensities(spark, "/", [], settings)
 
 
-def test_pages_whose_only_buckets_are_too_deep_pool_to_nothing():
-    """Not an error: an estimator that needs no swaps goes on without them."""
-    row = {"segment": None, "bucket": "1:9", "swapped": False, "given": 0, "k": 0, "l": 0}
+def test_buckets_deeper_than_all_clicks_are_left_out():
+    """Not an error here: some estimators need no swaps."""
+    row = {"segment": None, "bucket": "1:9", "swapped": False, "condition": 0, "k": 0, "l": 0}
     rows = pa.Table.from_pylist([row | {"sessions": 5}], schema=swap_counts_schema)
     assert counts_of(rows, 2) == SwapCounts(2)
 
 
-def test_swap_estimators_without_buckets_say_what_else_there_is(spark, tmp_path):
+def test_a_swap_estimator_without_buckets_names_the_alternatives(spark, tmp_path):
     rows = random_groups(np.random.default_rng(2), 10, buckets=(None,))
     files = write_files(tmp_path, rows, parts=1)
     with pytest.raises(UserError, match="plan-swaps"):
@@ -318,7 +317,7 @@ def test_rates_for_planning_leave_swapped_pages_out(spark, warehouse):
     assert pages == sum(sum(row["counts"]) for row in rows)
 
 
-def test_a_window_without_groups_says_what_is_there(warehouse):
+def test_a_window_without_groups_names_the_published_dates(warehouse):
     assert window_dates(warehouse, "2026-01-02", 30) == DATES
     with pytest.raises(UserError, match="dt=2026-01-01 to dt=2026-01-02"):
         window_dates(warehouse, "2025-01-01", 30)

@@ -12,13 +12,13 @@ def arm_counts(sessions, positions, conditions=()):
     """Co-click matrices: of all sessions, and of those that clicked all of each condition."""
     matrices = []
     for condition in [(), *conditions]:
-        together = [[0] * positions for _ in range(positions)]
+        co_clicks = [[0] * positions for _ in range(positions)]
         for clicks in sessions:
             if all(clicks[p - 1] for p in condition):
                 for a in range(min(positions, len(clicks))):
                     for b in range(min(positions, len(clicks))):
-                        together[a][b] += clicks[a] * clicks[b]
-        matrices.append(together)
+                        co_clicks[a][b] += clicks[a] * clicks[b]
+        matrices.append(co_clicks)
     return matrices
 
 

@@ -1,14 +1,25 @@
-"""Swap experiments with known truth, drawn as counts: exact pattern probabilities, then one
-multinomial an arm, so that hundreds of logs cost seconds."""
+"""Swap experiments with known truth, drawn as counts.
+
+Pattern probabilities are exact and an arm is one multinomial draw, so hundreds of logs are cheap.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from tests.support import propensity_loops as loops
 from ulr.experiments.buckets import parse_bucket, permutation
-from ulr.propensity.swap_counts import WHOLE, Arm, BucketArms, SwapCounts
+from ulr.propensity.swap_counts import ALL_CLICKED, Arm, BucketArms, SwapCounts
 from ulr.simulate.browsing import Continuous, Independent, RowSkipping
 from ulr.simulate.clicks import ClickModel, relevance_of
+
+POSITIONS = 10
+POWER = np.arange(1, POSITIONS + 1) ** -1.0
+BROWSING = {
+    "independent": Independent(POWER),
+    "continuous": Continuous(POWER),
+    "row skipping": RowSkipping(0.3, np.full(POSITIONS, 0.9), 2),
+}
 
 
 def queries(rng, count: int, positions: int) -> np.ndarray:
@@ -37,26 +48,26 @@ def examination_patterns(browsing, positions: int):
         ends = np.concatenate([[1], browsing.theta[:positions], [0]])
         return bits, ends[:-1] - ends[1:]
     assert isinstance(browsing, RowSkipping)
-    found: dict[tuple, float] = {}
-    _walk(browsing, 0, (), 1.0, positions, found)
-    return np.array(list(found)), np.array(list(found.values()))
+    chances: dict[tuple, float] = {}
+    _walk(browsing, 0, (), 1.0, positions, chances)
+    return np.array(list(chances)), np.array(list(chances.values()))
 
 
-def _walk(browsing, at, so_far, chance, positions, found):  # noqa: PLR0917
+def _walk(browsing, at, so_far, chance, positions, chances):  # noqa: PLR0917
     if at >= positions:
-        found[so_far] = found.get(so_far, 0) + chance
+        chances[so_far] = chances.get(so_far, 0) + chance
         return
     width = min(browsing.width, positions - at)
-    _walk(browsing, at + width, so_far + (0,) * width, chance * browsing.gamma, positions, found)
+    _walk(browsing, at + width, so_far + (0,) * width, chance * browsing.gamma, positions, chances)
     stay = chance * (1 - browsing.gamma)
     for seen in range(1, width + 1):
         row = (1,) * seen + (0,) * (width - seen)
         continue_probability = browsing.continue_probability[at + seen - 1]
         rest = (0,) * (positions - at - width)
         key = so_far + row + rest
-        found[key] = found.get(key, 0) + stay * (1 - continue_probability)
+        chances[key] = chances.get(key, 0) + stay * (1 - continue_probability)
         stay *= continue_probability
-    _walk(browsing, at + width, so_far + (1,) * width, stay, positions, found)
+    _walk(browsing, at + width, so_far + (1,) * width, stay, positions, chances)
 
 
 def pattern_probabilities(model: ClickModel, relevance: np.ndarray) -> np.ndarray:
@@ -113,11 +124,11 @@ class SwapLab:
 
     def arm(self, counts: np.ndarray, bucket) -> Arm:
         conditions = {p: self.bits[:, p - 1] for p in bucket.positions}
-        conditions[WHOLE] = np.prod([*conditions.values()], axis=0)
-        given = {name: self.together(counts * held) for name, held in conditions.items()}
-        return Arm(int(counts.sum()), self.together(counts), given)
+        conditions[ALL_CLICKED] = np.prod([*conditions.values()], axis=0)
+        conditional = {name: self.co_clicks(counts * held) for name, held in conditions.items()}
+        return Arm(int(counts.sum()), self.co_clicks(counts), conditional)
 
-    def together(self, counts: np.ndarray) -> np.ndarray:
+    def co_clicks(self, counts: np.ndarray) -> np.ndarray:
         return self.bits.T @ (counts[:, None] * self.bits)
 
 
@@ -128,3 +139,30 @@ def single_buckets(positions: int) -> list[str]:
 def pair_buckets(positions: int) -> list[str]:
     last = positions
     return [f"1,2:{k},{v}" for k in range(1, last) for v in range(k + 1, last + 1) if v > 2]
+
+
+def lab_of(browsing, buckets, seed=1, **noise) -> SwapLab:
+    """An experiment of POSITIONS positions over twelve queries."""
+    rng = np.random.default_rng(seed)
+    model = click_model(browsing, POSITIONS, **noise)
+    return SwapLab(model, queries(rng, 12, POSITIONS), buckets)
+
+
+def draw_sessions(rng, pages: int, rates) -> list[list[int]]:
+    """Sessions with independent clicks."""
+    return (rng.random((pages, len(rates))) < rates).astype(int).tolist()
+
+
+def arm_of(sessions, bucket) -> Arm:
+    """An arm counted by plain loops."""
+    touched = bucket.positions
+    conditions = [*[(p,) for p in touched], touched]
+    co_clicks, *conditional = loops.arm_counts(sessions, len(sessions[0]), conditions)
+    names = [*touched, ALL_CLICKED]
+    layers = {name: np.array(matrix) for name, matrix in zip(names, conditional, strict=True)}
+    return Arm(len(sessions), np.array(co_clicks), layers)
+
+
+def arms_of(name: str, kept, swapped) -> BucketArms:
+    bucket = parse_bucket(name)
+    return BucketArms(bucket, arm_of(kept, bucket), arm_of(swapped, bucket))

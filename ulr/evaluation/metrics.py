@@ -19,7 +19,7 @@ from ulr.evaluation.pairwise import pair_loss, weigh_shown
 from ulr.evaluation.shown import ShownDocuments, load_shown
 from ulr.evaluation.totals import Column
 from ulr.kernels.layout import WeightedPairs
-from ulr.pairs.table import make_pair_config
+from ulr.pairs.config import make_pair_config
 from ulr.propensity.examination import Examination
 
 LOGGING = "logging"  # the ranking that was shown, as a subject beside the models

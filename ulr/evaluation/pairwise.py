@@ -12,7 +12,7 @@ import numpy as np
 from ulr.evaluation.shown import ShownDocuments
 from ulr.evaluation.totals import Column
 from ulr.kernels.layout import WeightedPairs
-from ulr.pairs.table import PairConfig
+from ulr.pairs.config import PairConfig
 from ulr.pairs.weighting import weigh_histograms
 
 

@@ -1,29 +1,35 @@
-"""How far weights can be trusted: effective sample size, clipped share, largest weight.
+"""Weight health: effective sample size, clipped fraction and largest weight (section 4).
 
-Totals per position of the preferred document; they add over partitions (the largest by max).
+Totals by the position of the preferred document; they add over partitions (the largest by max).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+
+from ulr.warehouse.schema import metrics_schema
 
 
 @dataclass(frozen=True)
 class WeightHealth:
-    """Per position, over session pairs: sum |w|, sum w^2, sum |w| before clipping, max |w|."""
+    """Totals over session pairs, float64 per position: |w|, w^2, |w| before clipping, max |w|."""
 
     weight: np.ndarray
     square: np.ndarray
     unclipped: np.ndarray
     largest: np.ndarray
 
+    @classmethod
+    def empty(cls) -> WeightHealth:
+        """Return the health of no weights."""
+        return cls(*np.zeros((4, 0)))
+
     def __add__(self, other: WeightHealth) -> WeightHealth:
-        """Totals of both; the shorter is taken to have seen nothing deeper."""
         size = max(self.weight.size, other.weight.size)
-        a, b = ([_padded(x, size) for x in h.columns] for h in (self, other))
+        a, b = ([np.pad(x, (0, size - x.size)) for x in health.columns] for health in (self, other))
         return WeightHealth(a[0] + b[0], a[1] + b[1], a[2] + b[2], np.maximum(a[3], b[3]))
 
     @property
@@ -31,25 +37,16 @@ class WeightHealth:
         """The four totals."""
         return self.weight, self.square, self.unclipped, self.largest
 
-    def rows(self) -> list[dict[str, float | int | None]]:
-        """One row for the table (position None), then one per position that has weight."""
+    def rows(self) -> list[tuple[int | None, dict[str, float]]]:
+        """Return the metrics of the table (position None), then of each position with weight."""
         largest = self.largest.max(initial=0.0)
         whole = (self.weight.sum(), self.square.sum(), self.unclipped.sum(), largest)
-        listed = [(None, *whole)]
-        listed += [(k + 1, *v) for k, v in enumerate(zip(*self.columns, strict=True)) if v[2] > 0]
-        return [_finish(*row) for row in listed]
+        totals = enumerate(zip(*self.columns, strict=True), start=1)
+        return [(None, _metrics(*whole))] + [(k, _metrics(*own)) for k, own in totals if own[2] > 0]
 
 
-def read_health(totals: Sequence[Sequence[float]]) -> WeightHealth:
-    """From the four totals as lists."""
-    return WeightHealth(*(np.array(t, float) for t in totals))
-
-
-def _finish(
-    position: int | None, weight: float, square: float, unclipped: float, largest: float
-) -> dict[str, float | int | None]:
+def _metrics(weight: float, square: float, unclipped: float, largest: float) -> dict[str, float]:
     return {
-        "position": position,
         "effective_sample_size": float(weight**2 / square) if square > 0 else 0.0,
         "share_clipped": float(1 - weight / unclipped) if unclipped > 0 else 0.0,
         "largest_weight": float(largest),
@@ -57,5 +54,15 @@ def _finish(
     }
 
 
-def _padded(values: np.ndarray, size: int) -> np.ndarray:
-    return np.pad(values, (0, size - values.size))
+def health_table(method: str, health: WeightHealth, co_click_variance: float | None) -> pa.Table:
+    """Return rows of `metrics_schema`; the prior on co-clicks is one of them, if there is one."""
+    metrics = [
+        (position, name, value) for position, own in health.rows() for name, value in own.items()
+    ]
+    if co_click_variance is not None:
+        metrics.append((None, "co_click_variance", co_click_variance))
+    rows = [
+        {"stage": "pairs", "subject": method, "position": position, "name": name, "value": value}
+        for position, name, value in metrics
+    ]
+    return pa.Table.from_pylist(rows, schema=metrics_schema)

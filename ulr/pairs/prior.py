@@ -1,4 +1,7 @@
-"""The prior on co-clicks, estimated from the log: three sums, which add up over partitions."""
+"""The prior on co-clicks, estimated from the log (docs/methods.md section 4.3).
+
+The estimate needs three sums, which add over partitions.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,17 @@ from ulr.kernels.pair_weights import PAIRS, REACH, SPREAD, clicked_documents, co
 
 
 def co_click_sums(groups: Histograms, table_of: np.ndarray, psi: np.ndarray) -> np.ndarray:
-    """What is needed of some groups. psi: segments x K x K; table_of: which of them each has."""
+    """Return the three sums of some groups: float64, (3,).
+
+    psi: (segments, K, K). table_of: int64 per group, the segment whose psi it uses.
+    """
     return co_click_spread(groups, table_of, psi, clicked_documents(groups))
 
 
 def prior_variance(sums: np.ndarray) -> float:
-    """v of all the groups whose sums were added up; 0, independent relevance, if nothing tells.
+    """Return the variance of the prior; 0, independent relevance, if there is no evidence.
 
-    Two digits: the last bits of a sum depend on how the groups are split, and no more is known.
+    Rounded to two digits: the last bits of the sums depend on how the groups are partitioned.
     """
     if sums[REACH] <= 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""The pairs of a window, from published groups to a published table; skipped if unchanged."""
+"""The pairs of a window: published groups and features to a published table, if changed."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Pairs
 from ulr.features.copartition import JoinInputs
 from ulr.features.files import find_features
 from ulr.groups.window import groups_files, groups_fingerprints
-from ulr.pairs.table import PairConfig, PairReport, make_pair_config
-from ulr.pairs.tasks import choose_variance, write_pairs
-from ulr.propensity.examination import known_propensities
-from ulr.warehouse.schema import metrics_schema
+from ulr.pairs.config import PairConfig, make_pair_config
+from ulr.pairs.health import health_table
+from ulr.pairs.tasks import estimate_variance, write_pairs
+from ulr.propensity.examination import load_examination
 from ulr.warehouse.stage import fingerprint, publish_if_changed
 from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction, partition_name
 
@@ -35,13 +33,18 @@ def build_pairs(
     force: bool = False,
 ) -> Outcome:
     """Publish `pairs` of one method over a window, and their weight health in `metrics`."""
-    pair_config = pair_config_of(pairs, warehouse)
+    pair_config = _pair_config(pairs, warehouse)
     feature_files = find_features(features)
     sources = JoinInputs(
         warehouse.storage.url, groups_files(warehouse, dates), features, feature_files.paths,
         pairs.test_fraction, "train",
     )  # fmt: skip
-    weights = [pair_config.tables.tolist(), _listed(pair_config.psi), dict(pair_config.segments)]
+    psi = pair_config.psi
+    weights = [
+        pair_config.tables.tolist(),
+        None if psi is None else psi.tolist(),
+        dict(pair_config.segments),
+    ]
     inputs = {
         "groups": groups_fingerprints(warehouse, dates),
         "features": feature_files.identity,
@@ -52,13 +55,16 @@ def build_pairs(
 
     def write(table: WriteTransaction, health: WriteTransaction) -> None:
         spark, config = start_spark(), pair_config
-        if config.psi is not None and config.co_click_variance is None:
-            variance = choose_variance(spark, sources, config, pairs.partitions)
+        if psi is not None and config.co_click_variance is None:
+            variance = estimate_variance(
+                spark, sources, psi, config.segments, partitions=pairs.partitions
+            )
             config = replace(config, co_click_variance=variance)
         report = write_pairs(
             spark, sources, config, pairs_url=table.url, partitions=pairs.partitions
         )
-        health.write_table(health_table(config, report))
+        prior = None if psi is None else config.co_click_variance
+        health.write_table(health_table(config.method, report.health, prior))
         health.publish(report.counts)
         table.publish(report.counts)
 
@@ -77,29 +83,9 @@ def build_pairs(
     return outcome
 
 
-def pair_config_of(pairs: Pairs, warehouse: Warehouse) -> PairConfig:
-    """The weight tables that the settings and the propensities make."""
-    pooled, by_segment = known_propensities(pairs.propensities, warehouse)
-    how = pairs.model_dump(exclude={"method", "propensities", "test_fraction", "partitions"})
-    if how["co_click_variance"] == "auto":
-        how["co_click_variance"] = None
-    return make_pair_config(pairs.method, pooled, by_segment, **how)
-
-
-def _listed(psi: np.ndarray | None) -> list | None:
-    return None if psi is None else psi.tolist()
-
-
-def health_table(pair_config: PairConfig, report: PairReport) -> pa.Table:
-    """Weight health in the metrics schema: a number a row, with the prior on co-clicks."""
-    subject = pair_config.method
-    rows = [
-        {"stage": "pairs", "subject": subject, "position": row["position"], "name": name,
-         "value": float(value)}
-        for row in report.health.rows()
-        for name, value in row.items() if name != "position"
-    ]  # fmt: skip
-    if pair_config.psi is not None:
-        rows.append({"stage": "pairs", "subject": subject, "name": "co_click_variance",
-                     "value": pair_config.co_click_variance})  # fmt: skip
-    return pa.Table.from_pylist(rows, schema=metrics_schema)
+def _pair_config(pairs: Pairs, warehouse: Warehouse) -> PairConfig:
+    pooled, by_segment = load_examination(pairs.propensities, warehouse)
+    options = pairs.model_dump(exclude={"method", "propensities", "test_fraction", "partitions"})
+    if options["co_click_variance"] == "auto":
+        options["co_click_variance"] = None
+    return make_pair_config(pairs.method, pooled, by_segment, **options)

@@ -1,4 +1,4 @@
-"""Histograms of many groups in, weighted pairs out: sizes, checks and the kernels' arrays."""
+"""Histograms of groups in, weighted pairs out: checks and allocation around the kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SESSION_WEIGHTS = ("none", "idcg")
 
 
 def session_weight(kind: str, longest: int) -> np.ndarray:
-    """Weight of a session by its number of clicks: 1, or 1 / sum over k <= m of 1 / log2(1 + k)."""
+    """Return the weight of a session with m clicks, m = 0 .. longest: 1, or 1 / IDCG(m)."""
     if kind not in SESSION_WEIGHTS:
         raise UserError(f"session_weight = {kind!r}: expected one of {', '.join(SESSION_WEIGHTS)}")
     weight = np.ones(longest + 1)
@@ -33,9 +33,11 @@ def weigh_histograms(
     psi: np.ndarray | None = None,
     co_click_variance: float | None = None,
 ) -> tuple[WeightedPairs, WeightHealth]:
-    """Pairs of every group under the weight tables (segments x 4 x K x K; raw: unclipped).
+    """Return the pairs of every group and the health of their weights.
 
-    psi (segments x K x K) and a finite co_click_variance: co-clicks are smoothed first.
+    tables, raw: (segments, 4, K, K), after and before clipping. table_of: int64 per group, the
+    segment whose table it uses. With psi (segments, K, K) and a finite co_click_variance, co-clicks
+    are shrunk first.
     """
     variance = np.inf if psi is None or co_click_variance is None else co_click_variance
     if psi is None:
@@ -44,8 +46,8 @@ def weigh_histograms(
     longest, known = int(sizes.max(initial=0)), tables.shape[-1]
     if longest > known:
         raise UserError(
-            f"a list has {longest} documents, propensities are known for {known} positions; "
-            f"estimate deeper ones, or cut lists with groups.max_position={known}"
+            f"a list has {longest} documents, but propensities are known for {known} positions; "
+            f"estimate deeper positions, or set groups.max_position={known}"
         )
     clicked = clicked_documents(groups)
     m = sizes if all_pairs else Ragged(groups.group_docs).select(clicked).lengths
@@ -60,8 +62,10 @@ def weigh_histograms(
 
 
 def weigh_labels(groups: Histograms, labels: np.ndarray) -> WeightedPairs:
-    """Pairs by golden labels, one per shown document, -1 where unknown. Their weight is the
-    difference of gains 2^y - 1, in units of a label 4's: what the NDCG of the labels would lose."""
+    """Return the pairs of documents with different golden labels (int per document, -1: unknown).
+
+    The weight is the difference of the gains 2^y - 1, divided by the gain of label 4.
+    """
     empty = WeightedPairs.zeros(np.zeros(groups.group_docs.size, np.int64))
     gains = (2.0 ** np.arange(int(labels.max(initial=0)) + 1) - 1) / (2.0**4 - 1)
     label_pairs(groups.group_docs, labels, gains, empty)

@@ -1,9 +1,9 @@
-"""Pair weights of every method (METHODS section 4) as tables over two positions.
+"""Pair weights of every method as tables over two positions (docs/methods.md section 4).
 
 In a session a pair (i, j) is one of four types: both clicked, i only, j only, none (Kurennoy's
-s(c), eq. 6). A method is the weight it gives "i should be above j" for each type and each pair of
-positions: an array of 4 x K x K. What a group contributes is then that table times the number of
-its sessions of each type. For `joint` the table is the second row of A (Kurennoy eq. 9).
+s(c), eq. 6). A method is the weight of "i should be above j" for each type and each pair of
+positions, an array of shape (4, K, K). The weight of a pair in a group is the sum over types of
+that table times the number of sessions. For `joint` it is the second row of A (Kurennoy eq. 9).
 """
 
 from __future__ import annotations
@@ -19,48 +19,51 @@ from ulr.propensity.examination import Examination
 BOTH, FIRST, SECOND, NONE = range(4)
 
 
-def naive_weight(given: Examination, prs_clip: float) -> np.ndarray:
+def naive_weight(examination: Examination, prs_clip: float) -> np.ndarray:
     """c_i (1 - c_j)."""
-    return _only_first(np.ones_like(given.psi))
+    return _only_first(np.ones_like(examination.psi))
 
 
-def robust_weight(given: Examination, prs_clip: float) -> np.ndarray:
+def robust_weight(examination: Examination, prs_clip: float) -> np.ndarray:
     """a_i c_i (1 - c_j), Kurennoy eq. 26."""
-    return _only_first(_by_row(1 / given.theta))
+    return _only_first(_by_row(1 / examination.theta))
 
 
-def ips_all_weight(given: Examination, prs_clip: float) -> np.ndarray:
+def ips_all_weight(examination: Examination, prs_clip: float) -> np.ndarray:
     """a_i c_i for every j, PRS eq. 5."""
-    table = _only_first(_by_row(1 / given.theta))
+    table = _only_first(_by_row(1 / examination.theta))
     table[BOTH] = table[FIRST]
     return table
 
 
-def pns_weight(given: Examination, prs_clip: float) -> np.ndarray:
+def pns_weight(examination: Examination, prs_clip: float) -> np.ndarray:
     """theta_j c_i (1 - c_j), PRS section 4.1."""
-    return _only_first(_by_row(given.theta).T)
+    return _only_first(_by_row(examination.theta).T)
 
 
-def prs_weight(given: Examination, prs_clip: float) -> np.ndarray:
-    """min(gamma, theta_j / theta_i) c_i (1 - c_j), PRS eq. 9 and 11."""
-    return _only_first(np.minimum(prs_clip, given.theta / given.theta[:, None]))
+def prs_weight(examination: Examination, prs_clip: float) -> np.ndarray:
+    """min(prs_clip, theta_j / theta_i) c_i (1 - c_j), PRS eq. 9 and 11."""
+    return _only_first(np.minimum(prs_clip, examination.theta / examination.theta[:, None]))
 
 
-def joint_weight(given: Examination, prs_clip: float) -> np.ndarray:
+def joint_weight(examination: Examination, prs_clip: float) -> np.ndarray:
     """a_i c_i (1 - c_j) + (a_i - a_ij) c_i c_j, Kurennoy eq. 9-10."""
-    table = _only_first(_by_row(1 / given.theta))
-    table[BOTH] = table[FIRST] - 1 / given.psi
+    table = _only_first(_by_row(1 / examination.theta))
+    table[BOTH] = table[FIRST] - 1 / examination.psi
     return table
 
 
-def affine_weight(given: Examination, prs_clip: float) -> np.ndarray:
+def affine_weight(examination: Examination, prs_clip: float) -> np.ndarray:
     """rhat_i (1 - rhat_j) with rhat = (c - beta) / alpha, Oosterhuis eq. 6."""
-    if given.alpha is None or given.beta is None:
+    if examination.alpha is None or examination.beta is None:
         raise UserError(
-            "method affine needs alpha and beta, and these propensities have none; set "
+            "method affine needs alpha and beta, which these propensities do not have; set "
             "propensities.estimator=affine and run `ulr propensities` again"
         )
-    clicked, not_clicked = (1 - given.beta) / given.alpha, -given.beta / given.alpha
+    clicked, not_clicked = (
+        (1 - examination.beta) / examination.alpha,
+        -examination.beta / examination.alpha,
+    )
     sides = {BOTH: (clicked, clicked), FIRST: (clicked, not_clicked),
              SECOND: (not_clicked, clicked), NONE: (not_clicked, not_clicked)}  # fmt: skip
     return np.stack([np.outer(i, 1 - j) for _, (i, j) in sorted(sides.items())])
@@ -76,52 +79,53 @@ METHODS: dict[str, Callable[[Examination, float], np.ndarray]] = {
     "affine": affine_weight,
     "unbiased-lambdamart": naive_weight,  # counts; t+ and t- are learned
 }
-LABELS = "labels"  # the skyline: differences of golden labels' gains, no clicks
+LABELS = "labels"  # the upper bound: gains of golden labels, no clicks
 DIVIDES_BY = {"joint": ("psi",), "affine": ("alpha",)}  # besides theta
-NEEDS_ALL_PAIRS = ("affine",)  # a pair without a click has a weight too
+NEEDS_ALL_PAIRS = ("affine",)  # pairs without a click have weight too
 METHOD_NAMES = (*METHODS, LABELS)
 
 
 def weight_table(
     method: str,
-    given: Examination,
+    examination: Examination,
     *,
     prs_clip: float = np.inf,
     propensity_floor: float = 0.0,
     weight_cap: float = np.inf,
 ) -> np.ndarray:
-    """The method's 4 x K x K table after clipping.
+    """Return the method's table after clipping: float64, (4, K, K).
 
-    gamma: PRS's cap on the ratio. propensity_floor: theta and psi are taken as at least this.
-    weight_cap: no weight of one session is larger than this, in absolute value.
+    prs_clip: upper bound on the ratio of `prs`. propensity_floor: lower bound on theta, psi and
+    alpha. weight_cap: upper bound on the absolute weight of one session.
     """
     if method not in METHODS:
         raise UserError(f"method = {method!r}: expected one of {', '.join(METHOD_NAMES)}")
-    used = _floored(given, propensity_floor)
-    _check(used, ("theta", *DIVIDES_BY.get(method, ())))
-    table = METHODS[method](used, prs_clip)
-    return np.clip(table, -weight_cap, weight_cap)
+    floored = _floored(examination, propensity_floor)
+    _check(floored, ("theta", *DIVIDES_BY.get(method, ())))
+    return METHODS[method](floored, prs_clip).clip(-weight_cap, weight_cap)
 
 
-def _floored(given: Examination, floor: float) -> Examination:
-    alpha = None if given.alpha is None else np.maximum(given.alpha, floor)
+def _floored(examination: Examination, floor: float) -> Examination:
+    alpha = examination.alpha
     return replace(
-        given,
-        theta=np.maximum(given.theta, floor),
-        psi=np.maximum(given.psi, floor),
-        alpha=alpha,
+        examination,
+        theta=np.maximum(examination.theta, floor),
+        psi=np.maximum(examination.psi, floor),
+        alpha=None if alpha is None else np.maximum(alpha, floor),
     )
 
 
-def _check(given: Examination, needed: Sequence[str]) -> None:
-    k = given.theta.size
-    if given.psi.shape != (k, k):
-        raise UserError(f"psi has shape {given.psi.shape}; theta has {k} positions")
-    for name in needed:
-        values = getattr(given, name)
-        if values is not None and not (np.isfinite(values).all() and (values > 0).all()):
-            at = np.argwhere(~(np.isfinite(values) & (values > 0)))[0] + 1
-            where = ", ".join(map(str, at))
+def _check(examination: Examination, divisors: Sequence[str]) -> None:
+    k = examination.depth
+    if examination.psi.shape != (k, k):
+        raise UserError(f"psi has shape {examination.psi.shape}; theta has {k} positions")
+    for name in divisors:
+        values = getattr(examination, name)
+        if values is None:
+            continue
+        bad = np.argwhere(~(np.isfinite(values) & (values > 0))) + 1
+        if bad.size:
+            where = ", ".join(map(str, bad[0]))
             raise UserError(f"{name} at position {where} is not a positive number; estimate it")
 
 

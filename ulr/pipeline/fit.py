@@ -14,7 +14,7 @@ from ulr.engine.concurrency import run_concurrently
 from ulr.engine.session import start_session
 from ulr.pipeline.describe import describe_training
 from ulr.pipeline.events import Events, StepContext
-from ulr.propensity.examination import known_propensities
+from ulr.propensity.examination import load_examination
 from ulr.registry.client import registry_of
 from ulr.registry.live import live_run
 from ulr.training.distributed.barrier import task_slots
@@ -74,7 +74,7 @@ def plan_of(trial: Trial) -> TrainPlan:
     """Return the training plan that a trial's settings define."""
     settings, theta = trial.settings, None
     if settings.train.fixed_click_bias:
-        theta = known_propensities(settings.pairs.propensities, trial.warehouse)[0].theta
+        theta = load_examination(settings.pairs.propensities, trial.warehouse)[0].theta
     options = settings.train.model_dump(exclude={"fixed_click_bias", *DISTRIBUTED_ONLY})
     return TrainPlan(method=trial.method, lightgbm=dict(settings.lightgbm), theta=theta, **options)
 

@@ -13,7 +13,7 @@ from ulr.evaluation.stage import EvaluationOutcome, build_evaluation
 from ulr.evaluation.totals import Totals, metric_values
 from ulr.groups.window import window_dates
 from ulr.models.published import evaluation_name, read_model, trained_on
-from ulr.propensity.examination import WAREHOUSE, known_propensities
+from ulr.propensity.examination import WAREHOUSE, load_examination
 from ulr.registry import CHAMPION
 from ulr.registry.client import registry_of
 from ulr.registry.promotion import Decision, promote
@@ -53,7 +53,7 @@ def evaluate_window(
         warehouse,
         dates,
         models,
-        propensities=known_propensities(settings.pairs.propensities, warehouse),
+        propensities=load_examination(settings.pairs.propensities, warehouse),
         features=settings.features.path,
         test_fraction=settings.pairs.test_fraction,
         evaluate=settings.evaluate,

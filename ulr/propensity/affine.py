@@ -1,27 +1,28 @@
-"""Trust bias: P(click at k) = alpha_k R + beta_k (Oosterhuis 2022 eq. 5, Vardasbi et al. 2020).
+"""Trust bias: P(click at k) = alpha_k R + beta_k (docs/methods.md section 3.8).
 
-In a bucket 1:k every document has a rate x at 1 and y at k, and y = slope x + intercept, with
-slope = alpha_k / alpha_1 and intercept = beta_k - slope beta_1. The observed x is noisy, which
-would flatten an ordinary regression; sums of factorial moments are unbiased for sums of powers of
-the true rate, and noise in x and y is independent, so the normal equations built from them are
-those of the noiseless regression. A quadratic term that does not vanish means: not affine.
+In a bucket 1:k a document has rate x at position 1 and y = slope x + intercept at position k, with
+slope = alpha_k / alpha_1 and intercept = beta_k - slope beta_1. Noise in x would bias the slope of
+an ordinary regression, so the normal equations are built from factorial moments of x.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ulr.experiments.buckets import parse_bucket
-from ulr.propensity.curve import Curve
+from ulr.propensity.curve import ThetaCurve, jackknife, make_curve
+
+MOMENTS = ("x0", "x1", "x2", "x3", "x4", "x0y", "x1y", "x2y")  # weighted sums of x^p and x^p y
+MIN_BLOCKS = 3
 
 
 @dataclass(frozen=True)
 class Regression:
-    """y = intercept + slope x (+ curvature x^2 when asked), with standard errors, which have the
-    freedom of the blocks that they come from."""
+    """y = intercept + slope x, and the curvature of a parabola; dof: of the standard errors."""
 
     position: int
     documents: int
@@ -31,80 +32,69 @@ class Regression:
     slope_error: float
     intercept_error: float
     curvature_error: float
-    freedom: float = np.inf
+    dof: float = np.inf
 
 
 def regressions(moments: pa.Table) -> list[Regression]:
-    """One per bucket 1:k of `moments_schema` rows, by position; errors by jackknife over blocks."""
-    rows = moments.to_pylist()
-    found = []
-    for name in {r["bucket"] for r in rows}:
-        positions = parse_bucket(name).positions
-        if len(positions) == 2 and positions[0] == 1 and parse_bucket(name).target == (1,):
-            found.append(_regress(positions[1], [r for r in rows if r["bucket"] == name]))
-    return sorted((r for r in found if r is not None), key=lambda r: r.position)
+    """Return one regression per bucket 1:k of `moments_schema` rows, ordered by position."""
+    fits = []
+    for name in pc.unique(moments["bucket"]).to_pylist():
+        bucket, rows = parse_bucket(name), moments.filter(pc.equal(moments["bucket"], name))
+        if bucket.target == (1,) and len(pc.unique(rows["block"])) >= MIN_BLOCKS:
+            fits.append(_regress(bucket.source[0], rows))
+    return sorted(fits, key=lambda fit: fit.position)
 
 
-def _regress(position: int, blocks: list[dict]) -> Regression | None:
-    numbers = sorted({b["block"] for b in blocks})  # segments of one block of queries add up
-    x, y = np.zeros((len(numbers), 5)), np.zeros((len(numbers), 3))
-    for b in blocks:
-        at = numbers.index(b["block"])
-        x[at] += [b[f"x{p}"] for p in range(5)]
-        y[at] += [b[f"x{p}y"] for p in range(3)]
-    n = len(numbers)
-    if n < 3:
-        return None
-    whole = _fit(x.sum(axis=0), y.sum(axis=0))
-    without = np.array(
-        [_fit(x.sum(axis=0) - a, y.sum(axis=0) - b) for a, b in zip(x, y, strict=True)]
-    )
-    error = np.sqrt(((without - without.mean(axis=0)) ** 2).sum(axis=0) * (n - 1) / n)
-    documents = sum(b["documents"] for b in blocks)
-    intercept, slope, curvature = whole
-    return Regression(
-        position, documents, slope, intercept, curvature, error[1], error[0], error[2], n - 1
-    )
+def _regress(position: int, rows: pa.Table) -> Regression:
+    blocks, block = np.unique(rows["block"].to_numpy(), return_inverse=True)
+    sums = np.zeros((blocks.size, len(MOMENTS)))
+    np.add.at(sums, block, np.stack([rows[name].to_numpy() for name in MOMENTS], axis=1))
+    total = sums.sum(axis=0)
+    variance = np.diag(jackknife(np.array([_fit(total - own) for own in sums])))
+    slope, intercept, curvature = np.sqrt(variance).tolist()
+    documents, dof = pc.sum(rows["documents"]).as_py(), blocks.size - 1
+    return Regression(position, documents, *_fit(total), slope, intercept, curvature, dof)
 
 
-def _fit(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-    """Intercept and slope of the line; curvature of the parabola. x, y: summed moments."""
-    line = np.linalg.lstsq(np.array([[x[0], x[1]], [x[1], x[2]]]), y[:2], rcond=None)[0]
-    square = np.array([x[0:3], x[1:4], x[2:5]])
-    bend = np.linalg.lstsq(square, y, rcond=None)[0]
-    return float(line[0]), float(line[1]), float(bend[2])
+def _fit(moments: np.ndarray) -> tuple[float, float, float]:
+    """Return slope and intercept of the line, and the curvature of the parabola."""
+    x, y = moments[:5], moments[5:]
+    line = np.linalg.lstsq(np.array([x[0:2], x[1:3]]), y[:2], rcond=None)[0]
+    parabola = np.linalg.lstsq(np.array([x[0:3], x[1:4], x[2:5]]), y, rcond=None)[0]
+    return float(line[1]), float(line[0]), float(parabola[2])
 
 
-def affine_curve(fits: list[Regression], positions: int, *, beta_1: float) -> Curve:
-    """alpha and beta on the scale where a document's rate at position 1 is its relevance.
+def affine_curve(fits: list[Regression], positions: int, *, beta_1: float) -> ThetaCurve:
+    """Return alpha, beta and theta(k) = alpha_k / alpha_1.
 
-    Rates at position 1 cannot tell beta_1 from relevance, so it is given: alpha_1 = 1 - beta_1.
-    theta is alpha_k / alpha_1.
+    Clicks cannot separate beta_1 from relevance, so it is a setting, and alpha_1 = 1 - beta_1.
     """
     alpha, beta = np.full(positions, np.nan), np.full(positions, np.nan)
     variance, support = np.full(positions, np.nan), np.zeros(positions, np.int64)
     alpha[0], beta[0], variance[0] = 1 - beta_1, beta_1, 0.0
-    source, note = ["estimated"] + ["insufficient"] * (positions - 1), [""] * positions
-    note[1:] = [
-        f"no bucket 1:{k} with documents seen often enough" for k in range(2, positions + 1)
-    ]
+    reasons = {
+        k: f"no bucket 1:{k} with enough documents shown at both positions"
+        for k in range(2, positions + 1)
+    }
+    notes = {}
     for fit in fits:
-        i = fit.position - 1
-        if i >= positions:
+        if fit.position > positions:
             continue
+        i = fit.position - 1
         support[i] = fit.documents
         if fit.slope <= 2 * fit.slope_error:
-            note[i] = (
-                f"slope {fit.slope:.3f} +- {fit.slope_error:.3f} over {fit.documents:,} documents"
+            reasons[fit.position] = (
+                f"slope {fit.slope:.3f}, standard error {fit.slope_error:.3f} over "
+                f"{fit.documents:,} documents; more than two standard errors needed"
             )
             continue
         alpha[i] = fit.slope * (1 - beta_1)
         beta[i] = fit.intercept + fit.slope * beta_1
         variance[i] = (fit.slope_error / fit.slope) ** 2
-        source[i], note[i] = "estimated", f"intercept error {fit.intercept_error:.5f}"
-    covariance = np.where(np.eye(positions, dtype=bool), variance, 0.0)
-    theta = alpha / alpha[0]
-    freedom = min((fit.freedom for fit in fits), default=np.inf)
-    return Curve(
-        "affine", theta, covariance, support, source, note, alpha=alpha, beta=beta, freedom=freedom
-    )
+        del reasons[fit.position]
+        notes[i] = f"standard error of the intercept {fit.intercept_error:.5f}"
+    curve = make_curve(
+        "affine", alpha / alpha[0], np.diag(variance), support, reasons, alpha=alpha, beta=beta,
+        dof=min((fit.dof for fit in fits), default=np.inf),
+    )  # fmt: skip
+    return replace(curve, note=[notes.get(i, note) for i, note in enumerate(curve.note)])

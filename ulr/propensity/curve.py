@@ -1,22 +1,29 @@
-"""An estimated curve: values with standard errors and intervals, or reasons for having none."""
+"""theta by position: estimates with errors, and the reason where a position has none."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy import stats
-
-from ulr.propensity.least_squares import Solution
+from scipy.optimize import isotonic_regression
 
 
 @dataclass(frozen=True)
-class Curve:
-    """theta by position; arrays are indexed by position - 1 and NaN where it was refused.
+class ThetaCurve:
+    """theta relative to position 1. Arrays are indexed by position - 1, NaN without an estimate.
 
-    covariance: of log theta. support: clicks that bear on each position. source: measured,
-    pooled, filled, given or refused. alpha, beta: only from the affine estimator. freedom: degrees
-    of freedom of the covariance: one less than the blocks that were left out to get it, if any.
+    theta        (K,)
+    covariance   (K, K), of log theta
+    support      (K,) int64, clicks behind the estimate
+    source       estimated, pooled, given or insufficient
+    note         details of a position; the reason where the source is insufficient
+    components   positions that comparisons link, as lists
+    misfit       (chi-square statistic, degrees of freedom) of the comparisons, if there are several
+    alpha, beta  (K,), only from the affine estimator
+    dof          degrees of freedom of the covariance: jackknife blocks less one, else infinite
     """
 
     estimator: str
@@ -29,75 +36,98 @@ class Curve:
     misfit: tuple[float, int] | None = None
     alpha: np.ndarray | None = None
     beta: np.ndarray | None = None
-    freedom: float = np.inf
+    dof: float = np.inf
 
     @property
     def positions(self) -> int:
-        """How far down the curve goes."""
+        """The deepest position of the curve."""
         return self.theta.size
 
     @property
     def standard_error(self) -> np.ndarray:
-        """By the delta method, from the log scale."""
+        """Standard error of theta, by the delta method."""
         return self.theta * np.sqrt(np.diag(self.covariance))
 
     @property
-    def reach(self) -> float:
-        """Standard errors from the value to either end of a 95% interval."""
-        return float(stats.t.ppf(0.975, self.freedom))
+    def t_quantile(self) -> float:
+        """Half width of a 95% interval in standard errors."""
+        return float(stats.t.ppf(0.975, self.dof))
 
     def interval(self) -> tuple[np.ndarray, np.ndarray]:
-        """95% bounds, symmetric on the log scale so that they stay positive."""
-        factor = np.exp(self.reach * np.sqrt(np.diag(self.covariance)))
+        """Return the 95% bounds; they are symmetric on the log scale, so both are positive."""
+        factor = np.exp(self.t_quantile * np.sqrt(np.diag(self.covariance)))
         return self.theta / factor, self.theta * factor
 
 
-def curve_of(solution: Solution, positions: int, estimator: str) -> Curve:
-    """Positions 1..n from a solution anchored at position 1."""
-    theta = np.full(positions, np.nan)
-    covariance = np.full((positions, positions), np.nan)
-    index = np.array(solution.nodes) - 1
-    theta[index] = np.exp(solution.log_value)
-    covariance[np.ix_(index, index)] = solution.covariance
-    places = range(1, positions + 1)
-    return Curve(
-        estimator,
-        theta,
-        covariance,
-        np.array([solution.support[p] for p in places]),
-        ["insufficient" if p in solution.refused else "estimated" for p in places],
-        [solution.refused.get(p, "") for p in places],
-        [list(c) for c in solution.components],
-        (solution.misfit, solution.freedom),
-    )
+def make_curve(
+    estimator: str,
+    theta: np.ndarray,
+    covariance: np.ndarray,
+    support: np.ndarray,
+    reasons: Mapping[int, str],
+    **more: Any,
+) -> ThetaCurve:
+    """Return a curve without the positions in `reasons`, which says why each has no estimate."""
+    missing = [position - 1 for position in reasons]
+    theta, covariance = theta.copy(), covariance.copy()
+    theta[missing] = np.nan
+    covariance[missing, :] = covariance[:, missing] = np.nan
+    positions = range(1, theta.size + 1)
+    source = ["insufficient" if p in reasons else "estimated" for p in positions]
+    note = [reasons.get(p, "") for p in positions]
+    return ThetaCurve(estimator, theta, covariance, support, source, note, **more)
 
 
-def monotone(curve: Curve) -> Curve:
-    """The closest curve that never rises: isotonic regression on the log scale.
+def jackknife(without: np.ndarray) -> np.ndarray:
+    """Return the covariance of an estimate from its values without each block of queries.
 
-    Weights are inverse variances; position 1 is exact, so it keeps its value. Standard errors are
-    left as they were measured.
+    without: float64, (blocks, parameters). Returns float64, (parameters, parameters).
+    """
+    blocks = len(without)
+    centred = without - without.mean(axis=0)
+    return centred.T @ centred * (blocks - 1) / blocks
+
+
+def monotone(curve: ThetaCurve) -> ThetaCurve:
+    """Return the isotonic regression of log theta: the closest curve that never rises.
+
+    Weights are inverse variances. Position 1 has no error, so it keeps its value. Standard errors
+    are those of the unsmoothed estimate.
     """
     known = np.flatnonzero(~np.isnan(curve.theta))
     variance = np.maximum(np.diag(curve.covariance)[known], 1e-12)
-    smooth = np.exp(-_rising(-np.log(curve.theta[known]), 1 / variance))
+    log_theta = np.log(curve.theta[known])
     theta = curve.theta.copy()
-    theta[known] = smooth
+    theta[known] = np.exp(isotonic_regression(log_theta, weights=1 / variance, increasing=False).x)
     note = list(curve.note)
     for i in known:
         if abs(theta[i] / curve.theta[i] - 1) > 1e-9:
-            why = f"; {note[i]}" if note[i] else ""
-            note[i] = f"smoothed from {curve.theta[i]:.4f}{why}"
+            details = f"; {note[i]}" if note[i] else ""
+            note[i] = f"smoothed from {curve.theta[i]:.4f}{details}"
     return replace(curve, theta=theta, note=note)
 
 
-def _rising(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Pool adjacent violators: the weighted least-squares fit that never falls."""
-    blocks: list[list[float]] = []
-    for value, w in zip(y.tolist(), weight.tolist(), strict=True):
-        blocks.append([value, w, 1])
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            b, a = blocks.pop(), blocks.pop()
-            total = a[1] + b[1]
-            blocks.append([(a[0] * a[1] + b[0] * b[1]) / total, total, a[2] + b[2]])
-    return np.concatenate([np.full(int(n), value) for value, _, n in blocks])
+def fall_back(curve: ThetaCurve, pooled: ThetaCurve) -> ThetaCurve:
+    """Replace the missing positions of a segment by the estimate over all traffic.
+
+    Their source becomes `pooled`. Their errors are taken as independent of the segment's own.
+    """
+    missing = np.isnan(curve.theta) & ~np.isnan(pooled.theta)
+
+    def filled(own: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
+        return own if own is None or other is None else np.where(missing, other, own)
+
+    covariance = np.where(missing | missing[:, None], 0.0, curve.covariance)
+    covariance = np.where(missing & missing[:, None], pooled.covariance, covariance)
+    source, note = list(curve.source), list(curve.note)
+    for i in np.flatnonzero(missing):
+        source[i], note[i] = "pooled", f"estimate over all traffic; this segment: {note[i]}"
+    return replace(
+        curve,
+        theta=np.where(missing, pooled.theta, curve.theta),
+        covariance=covariance,
+        source=source,
+        note=note,
+        alpha=filled(curve.alpha, pooled.alpha),
+        beta=filled(curve.beta, pooled.beta),
+    )

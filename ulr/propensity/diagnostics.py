@@ -1,7 +1,7 @@
-"""Is it safe to believe the estimates? METHODS.md 9, each check as rows and in words.
+"""Tests of the assumptions behind the estimates (docs/methods.md section 9).
 
-A check that makes m tests warns below alarm / m (Bonferroni), so that a night without trouble is
-silent.
+A check with m tests warns below significance / m (Bonferroni), so that a log without defects
+raises few alarms.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from scipy.stats import chi2, t
 
 from ulr.propensity.affine import Regression
 from ulr.propensity.browsing import BrowsingFit
-from ulr.propensity.curve import Curve
-from ulr.propensity.joint import PairEstimate
-from ulr.propensity.least_squares import name_nodes
+from ulr.propensity.components import name_nodes
+from ulr.propensity.curve import ThetaCurve
+from ulr.propensity.joint import ANCHOR, PairEstimate
 from ulr.propensity.swap_counts import BucketArms, SwapCounts
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One check of one thing. verdict: ok, warning or refused."""
+    """The result of one check of one subject. verdict: ok, warning or refused."""
 
     check: str
     subject: str
@@ -32,52 +32,58 @@ class Finding:
     message: str
 
 
-def _tested(rows: list[tuple[str, str, float, float, str]], significance: float) -> list[Finding]:
-    """Verdicts for (check, subject, value, p, words), all tests of one kind."""
+def _test(rows: list[tuple[str, str, float, float, str]], significance: float) -> list[Finding]:
+    """Return findings for (check, subject, value, p_value, message), all tests of one check."""
     limit = significance / max(len(rows), 1)
     return [Finding(*row[:4], "warning" if row[3] < limit else "ok", row[4]) for row in rows]
 
 
-def component_findings(curve: Curve) -> list[Finding]:
-    """Which positions share a scale, and what follows."""
+def component_findings(curve: ThetaCurve) -> list[Finding]:
+    """Check that comparisons link all positions."""
     parts = curve.components
     if len(parts) <= 1:
-        message = f"positions {name_nodes(parts[0])} are all linked" if parts else "nothing to link"
-        return [Finding("components", "all", len(parts), np.nan, "ok", message)]
-    first, rest = parts[0], parts[1:]
+        linked = (
+            f"positions {name_nodes(parts[0])} are all linked" if parts else "no positions to link"
+        )
+        return [Finding("components", "all", len(parts), np.nan, "ok", linked)]
+    first, others = parts[0], parts[1:]
     message = (
-        f"positions {name_nodes(first)} are never linked with "
-        + ", nor with ".join(name_nodes(p) for p in rest)
-        + ": no theta compares them; add a swap bucket between them, such as "
-        + ", ".join(f"{first[0]}:{p[0]}" for p in rest)
+        f"no comparison links positions {name_nodes(first)} to "
+        + " or to ".join(name_nodes(part) for part in others)
+        + ", so their theta have no common scale; add a swap bucket between them, such as "
+        + ", ".join(f"{first[0]}:{part[0]}" for part in others)
     )
     return [Finding("components", "all", len(parts), np.nan, "refused", message)]
 
 
 def sample_ratio_findings(counts: SwapCounts, significance: float) -> list[Finding]:
-    """Were requests really halved between the arms? Chi-square per bucket."""
+    """Test whether the arms of each bucket have equal size (chi-square)."""
     rows = []
     for name, arms in counts.buckets.items():
         kept, swapped = arms.kept.sessions, arms.swapped.sessions
         statistic = (kept - swapped) ** 2 / max(kept + swapped, 1)
-        message = f"bucket {name}: {kept:,} pages kept, {swapped:,} swapped"
+        message = f"bucket {name}: {kept:,} pages in the kept arm, {swapped:,} in the swapped arm"
         rows.append(("sample_ratio", name, statistic, float(chi2.sf(statistic, 1)), message))
-    return _tested(rows, significance)
+    return _test(rows, significance)
 
 
 def untouched_findings(counts: SwapCounts, significance: float) -> list[Finding]:
-    """Positions that a bucket leaves alone must be clicked alike in its two arms (Wald)."""
+    """Test whether positions that a bucket does not move are clicked alike in its arms (Wald)."""
     rows = []
     for name, arms in counts.buckets.items():
-        statistic, freedom, worst = _untouched(arms)
-        if freedom:
-            message = f"bucket {name}: {freedom} untouched positions, most different: {worst}"
-            p = float(chi2.sf(statistic, freedom))
+        statistic, positions, largest = _untouched(arms)
+        if positions:
+            message = (
+                f"bucket {name}: click rates of {positions} positions that it does not move; "
+                f"largest difference between the arms at position {largest}"
+            )
+            p = float(chi2.sf(statistic, positions))
             rows.append(("untouched", name, statistic, p, message))
-    return _tested(rows, significance)
+    return _test(rows, significance)
 
 
 def _untouched(arms: BucketArms) -> tuple[float, int, int]:
+    """Return the statistic, the number of positions, and the position that differs most."""
     kept, swapped = arms.kept, arms.swapped
     clicked = (kept.clicks >= 5) & (swapped.clicks >= 5)
     index = [i for i in np.flatnonzero(clicked).tolist() if i + 1 not in arms.bucket.positions]
@@ -86,89 +92,93 @@ def _untouched(arms: BucketArms) -> tuple[float, int, int]:
     difference, covariance = np.zeros(len(index)), np.zeros((len(index), len(index)))
     for arm, sign in ((kept, 1), (swapped, -1)):
         rate = arm.clicks[index] / arm.sessions
-        together = arm.together[np.ix_(index, index)] / arm.sessions
+        both = arm.co_clicks[np.ix_(index, index)] / arm.sessions
         difference += sign * rate
-        covariance += (together - np.outer(rate, rate)) / arm.sessions
+        covariance += (both - np.outer(rate, rate)) / arm.sessions
     statistic = float(difference @ np.linalg.pinv(covariance, hermitian=True) @ difference)
-    worst = int(np.argmax(np.abs(difference) / np.sqrt(np.diag(covariance))))
-    return statistic, len(index), index[worst] + 1
+    largest = int(np.argmax(np.abs(difference) / np.sqrt(np.diag(covariance))))
+    return statistic, len(index), index[largest] + 1
 
 
-def agreement_findings(curve: Curve, significance: float) -> list[Finding]:
-    """Do buckets that reach a position by different ways agree on it? Chi-square of the misfit."""
+def agreement_findings(curve: ThetaCurve, significance: float) -> list[Finding]:
+    """Test whether different buckets agree on theta: chi-square of the misfit."""
     if curve.misfit is None or curve.misfit[1] <= 0:
         return []
-    statistic, freedom = curve.misfit
-    p = float(chi2.sf(statistic, freedom))
-    message = f"{freedom} comparisons more than needed; misfit {statistic:.1f}"
-    return _tested([("agreement", "buckets", statistic, p, message)], significance)
+    statistic, dof = curve.misfit
+    p = float(chi2.sf(statistic, dof))
+    message = (
+        f"agreement of the buckets on theta: chi-square {statistic:.1f} with {dof} degrees of "
+        "freedom"
+    )
+    return _test([("agreement", "buckets", statistic, p, message)], significance)
 
 
-def joint_findings(curve: Curve, pairs: Iterable[PairEstimate]) -> list[Finding]:
-    """Each measured psi against the product and the minimum of its two theta."""
-    rows, between = [], [0, 0]
+def joint_findings(curve: ThetaCurve, pairs: Iterable[PairEstimate]) -> list[Finding]:
+    """Compare each estimated psi with the product and the minimum of its two theta."""
+    rows, products, minima = [], 0, 0
     for pair in pairs:
-        if pair.source != "estimated" or (pair.k, pair.l) == (1, 2):
+        if pair.source != "estimated" or (pair.k, pair.l) == ANCHOR:
             continue
         a, b = curve.theta[pair.k - 1], curve.theta[pair.l - 1]
         low, high = pair.interval()
-        holds = [low <= a * b <= high, low <= min(a, b) <= high]
-        between[0] += holds[0]
-        between[1] += holds[1]
-        message = f"psi {pair.raw:.4f} [{low:.4f}, {high:.4f}]"
-        message += f"; product {a * b:.4f}, minimum {min(a, b):.4f}"
-        subject = f"({pair.k}, {pair.l})"
-        rows.append(Finding("joint", subject, pair.raw, np.nan, "ok", message))
+        products += low <= a * b <= high
+        minima += low <= min(a, b) <= high
+        message = (
+            f"psi {pair.raw:.4f} [{low:.4f}, {high:.4f}]; product {a * b:.4f}, "
+            f"minimum {min(a, b):.4f}"
+        )
+        rows.append(Finding("joint", f"({pair.k}, {pair.l})", pair.raw, np.nan, "ok", message))
     if rows:
         message = (
-            f"of {len(rows)} measured pairs, {between[0]} intervals hold the product "
-            f"(independent browsing) and {between[1]} the minimum (continuous)"
+            f"of {len(rows)} estimated pairs, {products} intervals contain the product "
+            f"(independent browsing) and {minima} the minimum (continuous browsing)"
         )
         rows.insert(0, Finding("joint", "all", float(len(rows)), np.nan, "ok", message))
     return rows
 
 
-def browsing_findings(chosen: BrowsingFit, fared: Iterable[BrowsingFit]) -> list[Finding]:
-    """How every model of browsing did on the co-clicks: its BIC, and how far behind the best."""
-    fits = list(fared)
-    best = min((fit.bic for fit in fits), default=np.nan)
+def browsing_findings(chosen: BrowsingFit, fits: Iterable[BrowsingFit]) -> list[Finding]:
+    """Report the BIC of every browsing model on the co-clicks."""
+    fits = list(fits)
+    lowest = min((fit.bic for fit in fits), default=np.nan)
     rows = []
     for fit in fits:
-        behind = f"{fit.bic - best:,.0f} behind the best" if fit.bic > best else "the best"
-        message = f"{fit.name}: BIC {fit.bic:,.0f}, {behind}"
+        above = f"{fit.bic - lowest:,.0f} above the lowest" if fit.bic > lowest else "the lowest"
+        message = f"{fit.name}: BIC {fit.bic:,.0f}, {above}"
         message += "; chosen" if fit.name == chosen.name else ""
         rows.append(Finding("browsing", fit.name, fit.bic, np.nan, "ok", message))
     return rows
 
 
 def trust_findings(fits: list[Regression], significance: float) -> list[Finding]:
-    """Intercept: clicks that relevance does not explain. Curvature: not affine at all."""
-    rows = []
-    for fit in fits:
-        for name, value, error, meaning in (
-            ("intercept", fit.intercept, fit.intercept_error, "trust bias: use `affine`"),
-            ("curvature", fit.curvature, fit.curvature_error, "clicks are not affine"),
-        ):
-            p = float(2 * t.sf(abs(value) / max(error, 1e-300), fit.freedom))
+    """Test intercepts (trust bias) and curvatures (clicks that are not affine) against 0."""
+    meanings = {
+        "intercept": "trust bias; use propensities.estimator=affine",
+        "curvature": "that clicks are not affine in relevance",
+    }
+    findings = []
+    for name, meaning in meanings.items():
+        rows = []
+        for fit in fits:
+            value, error = getattr(fit, name), getattr(fit, f"{name}_error")
+            p = float(2 * t.sf(abs(value) / max(error, 1e-300), fit.dof))
             message = (
-                f"position {fit.position}: {name} {value:.4f} +- {error:.4f} ({meaning}, if not 0)"
+                f"position {fit.position}: {name} {value:.4f}, standard error {error:.4f}; a value "
+                f"other than 0 means {meaning}"
             )
             rows.append((name, str(fit.position), value, p, message))
-    return [
-        finding
-        for name in ("intercept", "curvature")
-        for finding in _tested([r for r in rows if r[0] == name], significance)
-    ]
+        findings += _test(rows, significance)
+    return findings
 
 
-def drift_findings(before: Curve, after: Curve, significance: float) -> list[Finding]:
-    """Has theta changed between two windows? Wald test on the logs of the common positions.
+def drift_findings(before: ThetaCurve, after: ThetaCurve, significance: float) -> list[Finding]:
+    """Test whether log theta changed between two windows, over their common positions (Wald).
 
-    A covariance from a few blocks of queries cannot be inverted for so many positions: then the
-    largest change decides, as one test of many.
+    A covariance from a few jackknife blocks cannot be inverted for many positions. Then the test
+    is that of the largest change, with Bonferroni's correction.
     """
-    deep = min(before.positions, after.positions)
-    both = np.flatnonzero(~np.isnan(before.theta[1:deep]) & ~np.isnan(after.theta[1:deep])) + 1
+    depth = min(before.positions, after.positions)
+    both = np.flatnonzero(~np.isnan(before.theta[1:depth]) & ~np.isnan(after.theta[1:depth])) + 1
     if not both.size:
         return []
     inside = np.ix_(both, both)
@@ -177,14 +187,14 @@ def drift_findings(before: Curve, after: Curve, significance: float) -> list[Fin
     errors = np.abs(change) / np.sqrt(np.diag(covariance))
     largest = int(np.argmax(errors))
     message = (
-        f"{both.size} positions compared; largest change at {both[largest] + 1}: "
+        f"{both.size} positions compared; largest change at position {both[largest] + 1}: "
         f"{np.expm1(change[largest]):+.1%}"
     )
-    freedom = min(before.freedom, after.freedom)
-    if np.isinf(freedom):
+    dof = min(before.dof, after.dof)
+    if np.isinf(dof):
         statistic = float(change @ np.linalg.pinv(covariance, hermitian=True) @ change)
         p = float(chi2.sf(statistic, both.size))
     else:
         statistic = float(errors[largest])
-        p = min(1.0, both.size * 2 * float(t.sf(statistic, freedom)))
-    return _tested([("drift", "theta", statistic, p, message)], significance)
+        p = min(1.0, both.size * 2 * float(t.sf(statistic, dof)))
+    return _test([("drift", "theta", statistic, p, message)], significance)

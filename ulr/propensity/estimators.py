@@ -1,9 +1,9 @@
-"""Estimators by name: from evidence to a curve."""
+"""The estimators of theta by name: from the evidence of some traffic to a curve."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,105 +11,93 @@ import pyarrow as pa
 
 from ulr.config.settings import Propensities
 from ulr.errors import UserError
+from ulr.experiments.buckets import Bucket
 from ulr.propensity.affine import Regression, affine_curve
-from ulr.propensity.curve import Curve, curve_of
-from ulr.propensity.harvesting import harvested_curve
+from ulr.propensity.curve import ThetaCurve, make_curve
+from ulr.propensity.exposures import Exposures
+from ulr.propensity.harvesting import FORMS, harvested_curve
 from ulr.propensity.least_squares import solve_ratios
 from ulr.propensity.ratios import position_ratios
-from ulr.propensity.regression_em import Exposures, em_curve
+from ulr.propensity.regression_em import em_curve
 from ulr.propensity.swap_counts import SwapCounts
+from ulr.warehouse.schema import harvest_schema
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of some traffic; what an estimator does not ask for may be missing."""
+    """Counts of some traffic. All but `swaps` may be empty if the estimator does not need it.
+
+    harvest: rows of `harvest_schema`. trust: regressions of the buckets 1:k. theta: the curve of
+    the estimator `given`.
+    """
 
     swaps: SwapCounts
-    harvest: pa.Table | None = None
-    trust: list[Regression] | None = None
-    shown: Exposures | None = None
-    theta: list[float] | None = None
+    harvest: pa.Table = field(default_factory=harvest_schema.empty_table)
+    trust: list[Regression] = field(default_factory=list)
+    exposures: Exposures | None = None
+    theta: list[float] = field(default_factory=list)
 
 
-Estimator = Callable[[Evidence, Propensities], Curve]
-
-
-def _harvested(form: str) -> Estimator:
-    return lambda e, how: harvested_curve(
-        e.harvest, e.swaps.positions, form=form, min_clicks=how.min_clicks
-    )
-
-
-def _regression_em(evidence: Evidence, how: Propensities) -> Curve:
-    em = how.regression_em
-    return em_curve(
-        evidence.shown,
-        evidence.swaps.positions,
-        rounds=em.rounds,
-        trees=em.trees,
-        leaves=em.leaves,
-        min_clicks=how.min_clicks,
-    )
-
-
-ESTIMATORS: dict[str, Estimator] = {
-    "single_swap": lambda e, how: single_swap_curve(e.swaps, min_clicks=how.min_clicks),
-    "adjacent_chain": lambda e, how: adjacent_chain_curve(e.swaps, min_clicks=how.min_clicks),
-    "combined": lambda e, how: combined_curve(e.swaps, min_clicks=how.min_clicks),
-    "all_pairs": _harvested("all_pairs"),
-    "pivot": _harvested("pivot"),
-    "adjacent": _harvested("adjacent"),
-    "regression_em": _regression_em,
-    "affine": lambda e, how: affine_curve(e.trust or [], e.swaps.positions, beta_1=how.beta_1),
-    "given": lambda e, how: given_curve(e.theta or []),
+# Which buckets a swap estimator uses (docs/methods.md section 3.2).
+SWAP_BUCKETS: dict[str, Callable[[Bucket], bool]] = {
+    "single_swap": lambda bucket: len(bucket.positions) == 2 and bucket.positions[0] == 1,
+    "adjacent_chain": lambda bucket: (
+        len(bucket.positions) == 2 and bucket.positions[1] == bucket.positions[0] + 1
+    ),
+    "combined": lambda bucket: True,
 }
+NEED_SWAPS = (*SWAP_BUCKETS, "affine")
+NEED_HARVEST = tuple(FORMS)
 
-SWAPS = ("single_swap", "adjacent_chain", "combined", "affine")
-HARVESTS = ("all_pairs", "pivot", "adjacent")
+
+def estimate_theta(evidence: Evidence, settings: Propensities) -> ThetaCurve:
+    """Return theta by the estimator that the settings name."""
+    name, min_clicks = settings.estimator, settings.min_clicks
+    positions = evidence.swaps.positions
+    if name in SWAP_BUCKETS:
+        return swap_curve(evidence.swaps, name, min_clicks=min_clicks)
+    if name in FORMS:
+        return harvested_curve(evidence.harvest, positions, form=name, min_clicks=min_clicks)
+    if name == "affine":
+        return affine_curve(evidence.trust, positions, beta_1=settings.beta_1)
+    if name == "given":
+        return given_curve(evidence.theta)
+    if evidence.exposures is None:
+        raise ValueError("regression_em needs the exposures of documents")
+    em = settings.regression_em
+    return em_curve(
+        evidence.exposures, positions, rounds=em.rounds, trees=em.trees, leaves=em.leaves,
+        min_clicks=min_clicks,
+    )  # fmt: skip
 
 
-def single_swap_curve(counts: SwapCounts, *, min_clicks: int, pooled: bool = True) -> Curve:
-    """Each position by its own bucket 1:k. Not `pooled`: one document and one arm a position."""
+def swap_curve(
+    counts: SwapCounts, estimator: str, *, min_clicks: int, pooled: bool = True
+) -> ThetaCurve:
+    """Solve the ratios of all buckets that the estimator uses.
+
+    pooled: use both documents and both arms of an exchange. False is for comparison only.
+    """
     ratios = [
         position_ratios(arms, pooled=pooled)
         for arms in counts.buckets.values()
-        if len(arms.bucket.positions) == 2
-        and arms.bucket.positions[0] == 1
-        and arms.bucket.last_position <= counts.positions
+        if SWAP_BUCKETS[estimator](arms.bucket)
     ]
     nodes = range(1, counts.positions + 1)
     solution = solve_ratios(ratios, nodes, anchor=1, min_support=min_clicks)
-    return curve_of(solution, counts.positions, "single_swap")
+    theta = np.full(counts.positions, np.nan)
+    covariance = np.full((counts.positions, counts.positions), np.nan)
+    index = np.array(solution.nodes) - 1
+    theta[index] = np.exp(solution.log_value)
+    covariance[np.ix_(index, index)] = solution.covariance
+    return make_curve(
+        estimator, theta, covariance, np.array([solution.support[p] for p in nodes]),
+        solution.reasons, components=solution.components, misfit=(solution.misfit, solution.dof),
+    )  # fmt: skip
 
 
-def adjacent_chain_curve(counts: SwapCounts, *, min_clicks: int) -> Curve:
-    """theta(k) = product of ratios up to k; variances add on the log scale along the chain."""
-    ratios = [
-        position_ratios(arms)
-        for arms in counts.buckets.values()
-        if len(arms.bucket.positions) == 2
-        and arms.bucket.positions[1] == arms.bucket.positions[0] + 1
-        and arms.bucket.last_position <= counts.positions
-    ]
-    nodes = range(1, counts.positions + 1)
-    solution = solve_ratios(ratios, nodes, anchor=1, min_support=min_clicks)
-    return curve_of(solution, counts.positions, "adjacent_chain")
-
-
-def combined_curve(counts: SwapCounts, *, min_clicks: int) -> Curve:
-    """Single, adjacent and pair swaps together; any connected set of buckets serves."""
-    ratios = [
-        position_ratios(arms)
-        for arms in counts.buckets.values()
-        if arms.bucket.last_position <= counts.positions
-    ]
-    nodes = range(1, counts.positions + 1)
-    solution = solve_ratios(ratios, nodes, anchor=1, min_support=min_clicks)
-    return curve_of(solution, counts.positions, "combined")
-
-
-def given_curve(theta: Sequence[float]) -> Curve:
-    """A curve without errors. theta(1) comes first; values above 0, at most 1."""
+def given_curve(theta: Sequence[float]) -> ThetaCurve:
+    """Return a curve without errors. theta(1) comes first; values are in (0, 1]."""
     values = np.asarray(theta, float)
     if values.ndim != 1 or not values.size or not np.all((values > 0) & (values <= 1)):
         raise UserError(
@@ -117,12 +105,15 @@ def given_curve(theta: Sequence[float]) -> Curve:
             "and at most 1, in propensities.given.theta or a JSON file"
         )
     n = values.size
-    none = np.zeros((n, n))
-    return Curve("given", values, none, np.zeros(n, np.int64), ["given"] * n, [""] * n)
+    no_error = np.zeros((n, n))
+    return ThetaCurve("given", values, no_error, np.zeros(n, np.int64), ["given"] * n, [""] * n)
 
 
 def theta_of_json(content: Any, name: str) -> list[float]:
-    """A list of numbers, or an object with `theta`: what `ulr propensities` writes will do."""
+    """Return theta from a list of numbers, or from an object with such a list under `theta`.
+
+    The JSON output of `ulr propensities` is such an object.
+    """
     if isinstance(content, dict):
         content = content.get("theta")
     if not isinstance(content, list) or not all(isinstance(x, int | float) for x in content):

@@ -1,7 +1,7 @@
-"""Examination for the pairs stage: those of the warehouse, or of a file that a user gives.
+"""Examination by position, for the stages that use it.
 
-Both are rows of segment, k, l, psi (theta where k = l), alpha, beta, with one set per segment and
-one pooled. A curve ends before the first position that was refused.
+It comes from the tables that `ulr propensities` published, or from a Parquet file with columns
+segment, k, l, psi (theta where k = l) and optionally alpha, beta (where k = l).
 """
 
 from __future__ import annotations
@@ -17,12 +17,17 @@ from ulr.errors import UserError
 from ulr.warehouse.storage import open_filesystem
 from ulr.warehouse.tables import Warehouse
 
+WAREHOUSE = "warehouse"  # the value of pairs.propensities that selects the published tables
+COLUMNS = ("segment", "k", "l", "psi")
+
 
 @dataclass(frozen=True)
 class Examination:
-    """What is known of examination, by position (index 0 is position 1).
+    """Examination of positions 1 to K; index 0 is position 1.
 
-    theta (K), psi (K x K, symmetric); alpha, beta (K) of P(click at k) = alpha R + beta.
+    theta        (K,), P(examined)
+    psi          (K, K), P(both examined), symmetric, theta on the diagonal
+    alpha, beta  (K,), of P(click at k) = alpha_k R + beta_k, or None
     """
 
     theta: np.ndarray
@@ -32,119 +37,141 @@ class Examination:
 
     @property
     def depth(self) -> int:
-        """How many positions are known."""
+        """The number of positions, K."""
         return self.theta.size
 
     def cut(self, depth: int) -> Examination:
-        """The first `depth` positions."""
+        """Return the first `depth` positions."""
         alpha, beta = (None if x is None else x[:depth] for x in (self.alpha, self.beta))
         return Examination(self.theta[:depth], self.psi[:depth, :depth], alpha, beta)
 
 
-COLUMNS = ("segment", "k", "l", "psi")
-WAREHOUSE = "warehouse"
-
-Known = tuple[Examination, dict[str, Examination]]
+BySegment = dict[str, Examination]
 
 
-def known_propensities(source: str, warehouse: Warehouse) -> Known:
-    """Pooled propensities and each segment's, from the warehouse's tables or from a file."""
-    return read_published(warehouse) if source == WAREHOUSE else read_examination(source)
+def load_examination(source: str, warehouse: Warehouse) -> tuple[Examination, BySegment]:
+    """Return the examination of all traffic and of each segment.
+
+    source: `warehouse` for the published tables, or the URL of a Parquet file.
+    """
+    return _load_published(warehouse) if source == WAREHOUSE else load_file(source)
 
 
-def read_published(warehouse: Warehouse) -> Known:
-    """What `ulr propensities` published last, if it is one run's."""
-    made = [warehouse.current(table) for table in ("propensities", "joint_propensities")]
-    if all(made) and made[0].fingerprint != made[1].fingerprint:
+def _load_published(warehouse: Warehouse) -> tuple[Examination, BySegment]:
+    theta, psi = (warehouse.current(table) for table in ("propensities", "joint_propensities"))
+    if theta and psi and theta.fingerprint != psi.fingerprint:
         raise UserError(
-            "theta and psi in the warehouse are of different runs, since the last one was cut "
-            "short; run `ulr propensities` again"
+            "theta and psi in the warehouse come from different runs, because the last run was "
+            "interrupted; run `ulr propensities` again"
         )
-    return as_published(warehouse.read("propensities"), warehouse.read("joint_propensities"))
+    return examination_of(warehouse.read("propensities"), warehouse.read("joint_propensities"))
 
 
-def as_published(theta: pa.Table, psi: pa.Table) -> Known:
-    """The same from the rows of the two tables."""
-    pooled = _published_set(theta, psi, None)
-    if pooled is None:
-        raise UserError("propensities: position 1 was refused; see `ulr propensities` for why")
-    names = [s for s in pc.unique(theta["segment"]).to_pylist() if s is not None]
-    sets = {name: _published_set(theta, psi, name) for name in names}
-    # A segment that is not known as deep as all traffic together is treated like all traffic.
-    deep = {n: s.cut(pooled.theta.size) for n, s in sets.items() if s and s.depth >= pooled.depth}
+def examination_of(theta: pa.Table, psi: pa.Table) -> tuple[Examination, BySegment]:
+    """Return the examination in rows of `propensities_schema` and `joint_propensities_schema`.
+
+    It ends before the first position without an estimate. A segment that ends before all traffic
+    does is left out, so that it is treated like all traffic.
+    """
+    diagonal = theta.select(["segment", "position", "position", "theta", "alpha", "beta"])
+    columns = [*COLUMNS, "alpha", "beta"]
+    rows = pa.concat_tables(
+        [diagonal.rename_columns(columns), psi.select(COLUMNS)], promote_options="default"
+    )
+    pooled = _estimated(_rows_of(rows, None))
+    if pooled.depth == 0:
+        raise UserError(
+            "position 1 of the published propensities has no estimate; run `ulr propensities "
+            "--force` to see the reason"
+        )
+    by_segment = {name: _estimated(_rows_of(rows, name)) for name in _segments(rows)}
+    deep = {n: own.cut(pooled.depth) for n, own in by_segment.items() if own.depth >= pooled.depth}
     return pooled, deep
 
 
-def _published_set(theta: pa.Table, psi: pa.Table, segment: str | None) -> Examination | None:
-    rows, pairs = (
-        t.filter(pc.is_null(t["segment"]) if segment is None else pc.equal(t["segment"], segment))
-        for t in (theta, psi)
-    )
-    rows = rows.sort_by("position")
-    curve, alpha, beta = (rows[n].to_numpy().astype(float) for n in ("theta", "alpha", "beta"))
-    refused = np.flatnonzero(np.isnan(curve))
-    depth = int(refused[0]) if refused.size else curve.size
-    if depth == 0:
-        return None
-    matrix = np.full((curve.size, curve.size), np.nan)
-    np.fill_diagonal(matrix, curve)
-    k, v = (pairs[name].to_numpy() - 1 for name in ("k", "l"))
-    matrix[k, v] = matrix[v, k] = pairs["psi"].to_numpy()
-    trust = None if np.isnan(alpha[:depth]).any() or np.isnan(beta[:depth]).any() else (alpha, beta)
-    return Examination(curve, matrix, *(trust or (None, None))).cut(depth)
+def load_file(url: str) -> tuple[Examination, BySegment]:
+    """Return the examination in a Parquet file.
 
-
-def read_examination(url: str) -> tuple[Examination, dict[str, Examination]]:
-    """The pooled propensities (rows without a segment, or the mean of all), and each segment's."""
+    All traffic is the rows without a segment; without such rows, the mean of the segments.
+    """
     fs, path = open_filesystem(url)
     try:
         table = pq.read_table(path, filesystem=fs)
     except FileNotFoundError:
         raise UserError(f"no propensities at {url!r}; see pairs.propensities") from None
-    except pa.ArrowInvalid as why:
-        reason = str(why).splitlines()[0]
+    except pa.ArrowInvalid as error:
+        reason = str(error).splitlines()[0]
         raise UserError(f"{url}: expected a Parquet file of propensities; {reason}") from None
-    lacking = [name for name in COLUMNS if name not in table.column_names]
-    if lacking or table.num_rows == 0:
-        what = f"no column {lacking[0]}" if lacking else "no rows"
-        raise UserError(f"{url}: {what}; expected {', '.join(COLUMNS)} and alpha, beta if known")
-    names = [s for s in pc.unique(table["segment"]).to_pylist() if s is not None]
-    by_segment = {n: _one(table.filter(pc.equal(table["segment"], n)), url) for n in names}
-    pooled = table.filter(pc.is_null(table["segment"]))
-    return (_one(pooled, url) if pooled.num_rows else _mean(list(by_segment.values()))), by_segment
+    _check_rows(table, url)
+    by_segment = {name: _complete(_rows_of(table, name), url) for name in _segments(table)}
+    pooled = _rows_of(table, None)
+    if pooled.num_rows:
+        return _complete(pooled, url), by_segment
+    return _mean(list(by_segment.values())), by_segment
 
 
-def _one(table: pa.Table, url: str) -> Examination:
+def _check_rows(table: pa.Table, url: str) -> None:
+    missing = [name for name in COLUMNS if name not in table.column_names]
+    if missing or table.num_rows == 0:
+        what = f"no column {missing[0]}" if missing else "no rows"
+        raise UserError(
+            f"{url}: {what}; expected columns {', '.join(COLUMNS)}, and alpha, beta if known"
+        )
     if table["k"].null_count or table["l"].null_count:
         raise UserError(f"{url}: a row without k or l; both are positions, from 1")
     if (lowest := min(pc.min(table["k"]).as_py(), pc.min(table["l"]).as_py())) < 1:
         raise UserError(f"{url}: position {lowest}; positions begin at 1, the top of the page")
+
+
+def _segments(table: pa.Table) -> list[str]:
+    return pc.unique(table["segment"]).drop_null().to_pylist()
+
+
+def _rows_of(table: pa.Table, segment: str | None) -> pa.Table:
+    names = table["segment"]
+    return table.filter(pc.is_null(names) if segment is None else pc.equal(names, segment))
+
+
+def _estimated(table: pa.Table) -> Examination:
+    """Return the positions above the first one without an estimate."""
+    psi, trust = _arrays(table)
+    missing = np.flatnonzero(np.isnan(np.diag(psi)))
+    return _examination(psi, trust, int(missing[0]) if missing.size else len(psi))
+
+
+def _complete(table: pa.Table, url: str) -> Examination:
+    """Return all positions; raise UserError if a pair has no psi."""
+    psi, trust = _arrays(table)
+    missing = np.argwhere(np.isnan(psi)) + 1
+    if missing.size:
+        k, v = missing[0]
+        raise UserError(f"{url}: no psi for positions ({k}, {v}); add a row for them")
+    return _examination(psi, trust, len(psi))
+
+
+def _arrays(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Return psi (K, K) and alpha, beta (2, K) of one segment, NaN where there is no value."""
     k, v = (table[name].to_numpy().astype(np.int64) - 1 for name in ("k", "l"))
     size = int(max(k.max(), v.max())) + 1
-    psi = np.full((size, size), np.nan)
+    psi, trust = np.full((size, size), np.nan), np.full((2, size), np.nan)
     psi[k, v] = psi[v, k] = table["psi"].to_numpy()
-    if np.isnan(psi).any():
-        at = np.argwhere(np.isnan(psi))[0] + 1
-        raise UserError(f"{url}: no psi for positions ({at[0]}, {at[1]}); estimate it")
-    alpha, beta = (_diagonal(table, name, size) for name in ("alpha", "beta"))
+    for row, name in enumerate(("alpha", "beta")):
+        if name in table.column_names:
+            trust[row, k[k == v]] = table[name].to_numpy()[k == v]
+    return psi, trust
+
+
+def _examination(psi: np.ndarray, trust: np.ndarray, depth: int) -> Examination:
+    """Return the first positions, with alpha and beta only if all of them are known."""
+    psi, trust = psi[:depth, :depth], trust[:, :depth]
+    alpha, beta = (None, None) if np.isnan(trust).any() else trust
     return Examination(np.diag(psi).copy(), psi, alpha, beta)
 
 
-def _diagonal(table: pa.Table, name: str, size: int) -> np.ndarray | None:
-    if name not in table.column_names:
-        return None
-    own = table.filter(pc.equal(table["k"], table["l"]))
-    if own[name].null_count or own.num_rows != size:
-        return None
-    values = np.empty(size)
-    values[own["k"].to_numpy() - 1] = own[name].to_numpy()
-    return values
-
-
-def _mean(sets: list[Examination]) -> Examination:
-    size = min(s.theta.size for s in sets)
-    psi = np.mean([s.psi[:size, :size] for s in sets], axis=0)
-    known = all(s.alpha is not None and s.beta is not None for s in sets)
-    alpha = np.mean([s.alpha[:size] for s in sets], axis=0) if known else None
-    beta = np.mean([s.beta[:size] for s in sets], axis=0) if known else None
-    return Examination(np.diag(psi).copy(), psi, alpha, beta)
+def _mean(segments: list[Examination]) -> Examination:
+    """Return the mean of the segments, to the depth of the shortest."""
+    depth = min(own.depth for own in segments)
+    cut = [own.cut(depth) for own in segments]
+    trust = [(x.alpha, x.beta) for x in cut if x.alpha is not None and x.beta is not None]
+    mean = np.mean(trust, axis=0) if len(trust) == len(cut) else np.full((2, depth), np.nan)
+    return _examination(np.mean([own.psi for own in cut], axis=0), mean, depth)

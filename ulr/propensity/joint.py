@@ -1,9 +1,8 @@
-"""psi(k, l) from swaps, Kurennoy 2022 section 3.3, eq. 16-20.
+"""psi(k, l) from swaps (Kurennoy 2022 section 3.3, eq. 16-20; docs/methods.md section 3.4).
 
 A pair swap shows the same two documents at (k, l) and at (1, 2), so the ratio of their co-click
-rates is psi(k, l) / psi(1, 2). A single swap (a, b) does the same for (a, j) and (b, j), whatever
-j, so single swaps alone already link all pairs. Least squares on the logs uses every bucket;
-psi(1, 2) = theta(2) where position 1 is always examined (eq. 20).
+rates is psi(k, l) / psi(1, 2). A single swap (a, b) gives psi(a, j) / psi(b, j) for every other
+position j, so single swaps alone link all pairs. psi(1, 2) = theta(2) P(e_1 | e_2).
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from itertools import combinations
 import numpy as np
 
 from ulr.propensity.browsing import BrowsingFit
-from ulr.propensity.curve import Curve
+from ulr.propensity.components import Pair
+from ulr.propensity.curve import ThetaCurve
 from ulr.propensity.least_squares import Solution, solve_ratios
 from ulr.propensity.ratios import pair_ratios
 from ulr.propensity.swap_counts import SwapCounts
@@ -25,11 +25,11 @@ PAIR_SWAPS, ALL_SWAPS = "pair_swaps", "all_swaps"
 
 @dataclass(frozen=True)
 class PairEstimate:
-    """One psi. source: measured, filled or refused.
+    """One psi. source: estimated, imputed or insufficient.
 
-    raw: before projection; its interval is the honest one, for a projected value has no error of
-    the usual shape. log_error: standard error of the log of raw. reach: how many of them to either
-    end of its interval.
+    raw: the value before projection onto the Frechet bounds; the interval belongs to it, because
+    a projected value has no symmetric error. log_error: standard error of log raw. t_quantile:
+    half width of the 95% interval in standard errors.
     """
 
     k: int
@@ -40,92 +40,85 @@ class PairEstimate:
     support: int
     source: str
     note: str
-    reach: float
+    t_quantile: float
 
     @property
     def standard_error(self) -> float:
-        """By the delta method."""
+        """Standard error of `raw`, by the delta method."""
         return self.raw * self.log_error
 
     def interval(self) -> tuple[float, float]:
-        """95% bounds, symmetric on the log scale."""
-        factor = float(np.exp(self.reach * self.log_error))
+        """Return the 95% bounds of `raw`, symmetric on the log scale."""
+        factor = float(np.exp(self.t_quantile * self.log_error))
         return self.raw / factor, self.raw * factor
 
 
-def measure_pairs(counts: SwapCounts, *, min_coclicks: int, joint: str = ALL_SWAPS) -> Solution:
-    """psi(k, l) / psi(1, 2) of every pair with support; `pair_swaps` listens to those alone."""
+def solve_pairs(counts: SwapCounts, *, min_coclicks: int, joint: str = ALL_SWAPS) -> Solution[Pair]:
+    """Estimate psi(k, l) / psi(1, 2) of every pair with support.
+
+    joint: the buckets to use, `all_swaps` or `pair_swaps`.
+    """
     ratios = [
         pair_ratios(arms)
         for arms in counts.buckets.values()
-        if arms.bucket.last_position <= counts.positions
-        and (joint == ALL_SWAPS or len(arms.bucket.target) == 2)
+        if joint == ALL_SWAPS or len(arms.bucket.target) == 2
     ]
     pairs = list(combinations(range(1, counts.positions + 1), 2))
     return solve_ratios(ratios, pairs, anchor=ANCHOR, min_support=min_coclicks, noun="co-clicks")
 
 
 def joint_estimates(
-    curve: Curve, solution: Solution | None, fit: BrowsingFit
+    curve: ThetaCurve, solution: Solution[Pair] | None, fit: BrowsingFit
 ) -> list[PairEstimate]:
-    """All pairs: measured where there is support, else filled from the browsing model.
+    """Return all pairs: estimated where there is support, else imputed from the browsing model.
 
     Every value is projected onto the Frechet bounds of its two theta.
     """
-    measured = _anchored(curve, solution, fit) if solution is not None else {}
+    estimated = _anchored(curve, solution, fit) if solution is not None else {}
     rows = []
     for k, v in combinations(range(1, curve.positions + 1), 2):
-        why = solution.refused.get((k, v), "") if solution is not None else ""
         support = solution.support[k, v] if solution is not None else 0
-        bad = [p for p in (k, v) if np.isnan(curve.theta[p - 1])]
-        if bad:
-            note = f"theta({bad[0]}) was refused: {curve.note[bad[0] - 1]}"
-            rows.append(
-                PairEstimate(
-                    k, v, np.nan, np.nan, np.nan, support, "insufficient", note, curve.reach
-                )
-            )
-            continue
-        if (k, v) in measured:
-            psi, error, source = *measured[k, v], "estimated"
+        missing = [p for p in (k, v) if np.isnan(curve.theta[p - 1])]
+        if missing:
+            raw, error, source = np.nan, np.nan, "insufficient"
+            notes = [f"theta({missing[0]}) has no estimate: {curve.note[missing[0] - 1]}"]
+        elif (k, v) in estimated:
+            (raw, error), source, notes = estimated[k, v], "estimated", []
         else:
-            psi, error, source = fit.psi[k - 1, v - 1], _filled_error(curve, k, v, fit), "imputed"
-        bounded = frechet(psi, curve.theta[k - 1], curve.theta[v - 1], first=fit.first)
-        notes = [f"from {fit.name}" + (f"; {why}" if why else "")] if source == "imputed" else []
-        if abs(bounded - psi) > 1e-9:
-            notes.append(f"projected from {psi:.4f}")
-        told = "; ".join(notes)
-        rows.append(PairEstimate(k, v, bounded, psi, error, support, source, told, curve.reach))
+            raw, error = fit.psi[k - 1, v - 1], _imputed_error(curve, k, v, fit)
+            source, notes = "imputed", [f"from the browsing model {fit.name}"]
+            notes.append(solution.reasons.get((k, v), "") if solution is not None else "")
+        psi = frechet(raw, curve.theta[k - 1], curve.theta[v - 1], theta_1=fit.theta_1)
+        if abs(psi - raw) > 1e-9:
+            notes.append(f"projected from {raw:.4f}")
+        note = "; ".join(filter(None, notes))
+        rows.append(PairEstimate(k, v, psi, raw, error, support, source, note, curve.t_quantile))
     return rows
 
 
-def frechet(psi: float, theta_k: float, theta_l: float, *, first: float = 1.0) -> float:
-    """max(0, theta_k + theta_l - 1) <= psi <= min(theta_k, theta_l).
+def frechet(psi: float, theta_k: float, theta_l: float, *, theta_1: float = 1.0) -> float:
+    """Project psi onto max(0, theta_k + theta_l - 1) <= psi <= min(theta_k, theta_l).
 
-    Estimates are relative to theta(1) = `first`; on their scale the bounds' 1 is 1 / first.
+    Estimates are relative to P(e_1) = `theta_1`, so the constant in the bound is 1 / theta_1.
     """
-    low, high = max(0.0, theta_k + theta_l - 1 / first), min(theta_k, theta_l)
+    low, high = max(0.0, theta_k + theta_l - 1 / theta_1), min(theta_k, theta_l)
     return float(np.clip(psi, min(low, high), high))
 
 
 def _anchored(
-    curve: Curve, solution: Solution, fit: BrowsingFit
-) -> dict[tuple[int, int], tuple[float, float]]:
-    """(psi, error of its log) of the linked pairs, on the scale that theta(2) gives."""
+    curve: ThetaCurve, solution: Solution[Pair], fit: BrowsingFit
+) -> dict[Pair, tuple[float, float]]:
+    """Return psi and the error of log psi of the linked pairs, scaled by psi(1, 2)."""
     if np.isnan(curve.theta[1]) or len(solution.nodes) == 1:
         return {}
-    scale = np.log(curve.theta[1] * fit.anchor_share)
+    scale = np.log(curve.theta[1] * fit.first_given_second)
     psi = np.exp(scale + solution.log_value)
     error = np.sqrt(np.diag(solution.covariance) + curve.covariance[1, 1])
-    return {
-        pair: (float(p), float(e))
-        for pair, p, e in zip(solution.nodes, psi, error, strict=True)
-        if not any(np.isnan(curve.theta[i - 1]) for i in pair)
-    }
+    return dict(zip(solution.nodes, zip(psi.tolist(), error.tolist(), strict=True), strict=True))
 
 
-def _filled_error(curve: Curve, k: int, v: int, fit: BrowsingFit) -> float:
-    """What theta's own errors make of a filled psi; the model's fit is not in it."""
+def _imputed_error(curve: ThetaCurve, k: int, v: int, fit: BrowsingFit) -> float:
+    """Return the error that theta passes on to psi; it does not contain the error of the model."""
     c = curve.covariance
     if fit.name == "independent":
         return float(np.sqrt(c[k - 1, k - 1] + c[v - 1, v - 1] + 2 * c[k - 1, v - 1]))

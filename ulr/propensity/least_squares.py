@@ -1,90 +1,94 @@
 """Generalised least squares on log ratios: any connected set of comparisons gives one curve.
 
-log r_i = log x(over_i) - log x(under_i) + error, errors of one bucket correlated, of different
-buckets not. x(anchor) = 1. A star of ratios gives the ratios back, a path their products, a graph
-with cycles the best compromise, whose misfit is a chi-square.
+log r_i = log x(over_i) - log x(under_i) + error, with x(anchor) = 1. Errors of one bucket are
+correlated, errors of different buckets are not. The residual of more ratios than unknowns is a
+chi-square statistic (docs/methods.md section 3.2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic
 
 import numpy as np
 
-from ulr.propensity.ratios import Node, Ratios
+from ulr.propensity.components import Node, connected_components, unlinked_reasons
+from ulr.propensity.ratios import Ratios
 
-FLOOR = 1e-12  # a variance of zero (clicks that always come together) must not weigh infinitely
+FLOOR = 1e-12  # added to variances: clicks that always come together must not weigh infinitely
 
 
 @dataclass(frozen=True)
-class Solution:
-    """Values on the log scale for the nodes linked with the anchor, and why others have none."""
+class Solution(Generic[Node]):
+    """Estimates on the log scale for the nodes that are linked with the anchor.
+
+    reasons: why the other nodes have no estimate. misfit, dof: chi-square of the residual.
+    """
 
     nodes: list[Node]
     log_value: np.ndarray
     covariance: np.ndarray
     support: dict[Node, int]
-    refused: dict[Node, str]
+    reasons: dict[Node, str]
     components: list[list[Node]]
     misfit: float
-    freedom: int
+    dof: int
 
 
 def solve_ratios(
-    ratios: Sequence[Ratios],
+    ratios: Sequence[Ratios[Node]],
     nodes: Sequence[Node],
     *,
     anchor: Node,
     min_support: int,
     noun: str = "clicks",
-) -> Solution:
-    """Estimate every node that has support and a path to the anchor; name the others."""
-    support, refused = _supported(ratios, nodes, anchor, min_support, noun)
-    kept = {n for n in nodes if n not in refused}
+) -> Solution[Node]:
+    """Estimate every node that has support and a path of comparisons to the anchor."""
+    support, reasons = _check_support(ratios, nodes, anchor, min_support, noun)
+    supported = {n for n in nodes if n not in reasons}
     edges = [(a, b) for r in ratios for a, b in zip(r.over, r.under, strict=True)]
-    components = connected_components(kept, [e for e in edges if set(e) <= kept])
-    with_anchor = next(c for c in components if anchor in c)
-    for other in components:
-        if other is not with_anchor:
-            why = f"nothing links {name_nodes(other)} with {name_nodes(with_anchor)}"
-            refused |= dict.fromkeys(other, why)
-    free = [n for n in with_anchor if n != anchor]
-    log_value, covariance, misfit, rows = _solve(ratios, free, anchor)
-    place = [with_anchor.index(n) for n in free]
-    full = np.zeros(len(with_anchor))
-    full[place] = log_value
-    spread = np.zeros((len(with_anchor), len(with_anchor)))
-    spread[np.ix_(place, place)] = covariance
+    components = connected_components(supported, [e for e in edges if supported.issuperset(e)])
+    linked = next(c for c in components if anchor in c)
+    reasons |= unlinked_reasons(components, linked)
+    free = [n for n in linked if n != anchor]
+    log_value, covariance, misfit, used = _solve(ratios, free, anchor)
+    at = linked.index(anchor)
     return Solution(
-        with_anchor, full, spread, support, refused, components, misfit, rows - len(free)
+        linked,
+        np.insert(log_value, at, 0.0),
+        np.insert(np.insert(covariance, at, 0.0, axis=0), at, 0.0, axis=1),
+        support,
+        reasons,
+        components,
+        misfit,
+        used - len(free),
     )
 
 
-def _supported(
-    ratios: Sequence[Ratios], nodes: Sequence[Node], anchor: Node, min_support: int, noun: str
+def _check_support(
+    ratios: Sequence[Ratios[Node]], nodes: Sequence[Node], anchor: Node, needed: int, noun: str
 ) -> tuple[dict[Node, int], dict[Node, str]]:
-    """Support of every node, and why some have too little.
+    """Return the support of every node, and why some have too little.
 
-    What is compared with a refused node alone bears on nothing, so others may be refused in turn.
+    A comparison with a node that has too little does not count, so others may follow.
     """
     support: dict[Node, int] = {}
-    refused: dict[Node, str] = {}
+    reasons: dict[Node, str] = {}
     while True:
-        kept = [n for n in nodes if n not in refused]
-        found, sessions = _support(ratios, kept)
-        support |= found
-        thin = [n for n in kept if n != anchor and found[n] < min_support]
+        remaining = [n for n in nodes if n not in reasons]
+        clicks, sessions = _count_support(ratios, remaining)
+        support |= clicks
+        thin = [n for n in remaining if n != anchor and clicks[n] < needed]
         if not thin:
-            return support, refused
-        refused |= {n: _thin(found[n], sessions[n], min_support, noun) for n in thin}
+            return support, reasons
+        reasons |= {n: _too_few(clicks[n], sessions[n], needed, noun) for n in thin}
 
 
-def _support(
-    ratios: Sequence[Ratios], nodes: Sequence[Node]
+def _count_support(
+    ratios: Sequence[Ratios[Node]], nodes: Sequence[Node]
 ) -> tuple[dict[Node, int], dict[Node, int]]:
-    """Support and sessions of the ratios between these nodes."""
+    """Return support and sessions of the ratios between these nodes."""
     support, sessions = dict.fromkeys(nodes, 0), dict.fromkeys(nodes, 0)
     for r in ratios:
         for a, b, clicks in zip(r.over, r.under, r.support.tolist(), strict=True):
@@ -95,81 +99,48 @@ def _support(
     return support, sessions
 
 
-def _thin(support: int, sessions: int, needed: int, noun: str) -> str:
+def _too_few(support: int, sessions: int, needed: int, noun: str) -> str:
     if support == 0:
         return f"no {noun} to compare, {needed:,} needed"
-    would_take = int(np.ceil(sessions * needed / support))
+    enough = int(np.ceil(sessions * needed / support))
     return (
-        f"{support:,} {noun} in {sessions:,} swap sessions, {needed:,} needed: "
-        f"about {would_take:,} sessions would do"
+        f"{support:,} {noun} in {sessions:,} sessions of swap buckets, {needed:,} needed; about "
+        f"{enough:,} sessions would suffice"
     )
 
 
 def _solve(
-    ratios: Sequence[Ratios], free: list[Node], anchor: Node
+    ratios: Sequence[Ratios[Node]], free: list[Node], anchor: Node
 ) -> tuple[np.ndarray, np.ndarray, float, int]:
-    """Normal equations bucket by bucket; (x, covariance, misfit, number of ratios used)."""
+    """Return log values, their covariance, the misfit and the number of ratios used."""
     column = {node: i for i, node in enumerate(free)}
     known = {*free, anchor}
     information, score = np.zeros((len(free), len(free))), np.zeros(len(free))
-    parts = []
+    equations = []
     for r in ratios:
         used = [i for i in range(len(r.over)) if {r.over[i], r.under[i]} <= known]
-        design, touched = _design([(r.over[i], r.under[i]) for i in used], column)
-        spread = r.covariance[np.ix_(used, used)] + FLOOR * np.eye(len(used))
-        weight = np.linalg.inv(spread)
+        design, columns = _design([(r.over[i], r.under[i]) for i in used], column)
+        weight = np.linalg.inv(r.covariance[np.ix_(used, used)] + FLOOR * np.eye(len(used)))
         y = r.log_ratio[used]
-        information[np.ix_(touched, touched)] += design.T @ weight @ design
-        score[touched] += design.T @ weight @ y
-        parts.append((design, touched, weight, y))
+        information[np.ix_(columns, columns)] += design.T @ weight @ design
+        score[columns] += design.T @ weight @ y
+        equations.append((design, columns, weight, y))
     covariance = np.linalg.inv(information)
     x = covariance @ score
-    left = [(y - design @ x[touched], weight) for design, touched, weight, y in parts]
-    misfit = sum(float(e @ weight @ e) for e, weight in left)
-    return x, covariance, misfit, sum(e.size for e, _ in left)
+    residuals = [(y - design @ x[columns], weight) for design, columns, weight, y in equations]
+    misfit = sum(float(e @ weight @ e) for e, weight in residuals)
+    return x, covariance, misfit, sum(e.size for e, _ in residuals)
 
 
 def _design(
     edges: list[tuple[Node, Node]], column: dict[Node, int]
 ) -> tuple[np.ndarray, list[int]]:
-    """A row per ratio and the columns that it has: of 1,225 pairs a bucket compares a hundred."""
-    touched = sorted({column[node] for edge in edges for node in edge if node in column})
-    place = {c: i for i, c in enumerate(touched)}
-    design = np.zeros((len(edges), len(touched)))
+    """Return a row per ratio and its columns only: a bucket compares 100 of 1,225 pairs."""
+    columns = sorted({column[node] for edge in edges for node in edge if node in column})
+    index = {c: i for i, c in enumerate(columns)}
+    design = np.zeros((len(edges), len(columns)))
     for row, edge in enumerate(edges):
         for node, sign in zip(edge, (1, -1), strict=True):
             if node in column:
-                design[row, place[column[node]]] = sign
-    return design, touched
-
-
-Vertex = TypeVar("Vertex")
-
-
-def connected_components(
-    nodes: Iterable[Vertex], edges: Iterable[tuple[Vertex, Vertex]]
-) -> list[list[Vertex]]:
-    """Components in order of their smallest node, each in rising order."""
-    root = {node: node for node in nodes}
-
-    def find(node: Vertex) -> Vertex:
-        while root[node] != node:
-            root[node] = root[root[node]]
-            node = root[node]
-        return node
-
-    for a, b in edges:
-        low, high = sorted((find(a), find(b)))
-        root[high] = low
-    found: dict[Vertex, list[Vertex]] = {}
-    for node in sorted(root):
-        found.setdefault(find(node), []).append(node)
-    return [found[low] for low in sorted(found)]
-
-
-def name_nodes(nodes: Iterable[Vertex]) -> str:
-    """{1, 2} for people; a long run of positions is cut in the middle."""
-    names = [str(node) for node in nodes]
-    if len(names) > 12:
-        names = [*names[:8], "...", *names[-2:]]
-    return "{" + ", ".join(names) + "}"
+                design[row, index[column[node]]] = sign
+    return design, columns

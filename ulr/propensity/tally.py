@@ -1,8 +1,9 @@
-"""One task's part of the counting: Arrow batches of groups in, partial sums out. No Spark."""
+"""One task's share of the counting: Arrow batches of groups in, partial sums out. No Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,19 +14,46 @@ from ulr.engine.columns import patterns_of
 from ulr.experiments.buckets import MAX_SIDE, parse_bucket
 from ulr.kernels.layout import Ragged
 from ulr.kernels.patterns import count_patterns, count_positions
+from ulr.propensity.swap_counts import ALL_CLICKED
 from ulr.warehouse.schema import exposures_schema, swap_counts_schema
 from ulr.warehouse.storage import open_filesystem
 
 ARM_COLUMNS = ["segment", "bucket", "swapped", "patterns", "counts"]
 EXPOSURE_COLUMNS = ["query_id", "segment", "bucket", "doc_ids", "patterns", "counts"]
 ROWS_PER_BATCH = 65_536
-LAYERS = 2 + 2 * MAX_SIDE  # all sessions; those that clicked each position of the bucket; all of it
+# Co-clicks of all sessions, of those that clicked each position of the bucket, of ALL_CLICKED.
+LAYERS = 2 + 2 * MAX_SIDE
 
-Key = tuple[str | None, str | None, bool | None]
+
+class ArmKey(NamedTuple):
+    """An arm of a bucket in a segment; bucket and swapped are None outside experiments."""
+
+    segment: str | None
+    bucket: str | None
+    swapped: bool | None
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The positions that the bucket moves."""
+        return parse_bucket(self.bucket).positions if self.bucket else ()
 
 
-def read_batches(url: str, files: Iterable[str], columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Rows of files on the filesystem of `url`; segments and buckets come as dictionaries."""
+def count_arms(url: str, files: Iterable[str], max_position: int) -> Iterator[pa.RecordBatch]:
+    """Yield one batch of `swap_counts_schema`: the totals of some groups files."""
+    tally = ArmTally(max_position)
+    for batch in _read(url, files, ARM_COLUMNS):
+        tally.add(batch)
+    yield tally.rows()
+
+
+def count_exposures(url: str, files: Iterable[str], max_position: int) -> Iterator[pa.RecordBatch]:
+    """Yield batches of `exposures_schema`, one for each batch of some groups files."""
+    for batch in _read(url, files, EXPOSURE_COLUMNS):
+        yield exposure_batch(batch, max_position)
+
+
+def _read(url: str, files: Iterable[str], columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of files on the filesystem of `url`; segment and bucket are dictionaries."""
     fs, _ = open_filesystem(url)
     for path in files:
         with fs.open_input_file(path) as source:
@@ -34,85 +62,77 @@ def read_batches(url: str, files: Iterable[str], columns: list[str]) -> Iterator
 
 
 class ArmTally:
-    """Totals per (segment, bucket, arm), growing as keys appear.
+    """Totals per arm of sessions and co-clicks, int64, in arrays that grow with the arms.
 
-    A page in a bucket whose arm is not known tells nothing and is not counted.
+    A page in a bucket whose arm is unknown is not counted.
     """
 
     def __init__(self, max_position: int) -> None:
-        self.keys: dict[Key, int] = {}
-        self._size = max_position
-        self._grow(16)
-
-    def _grow(self, rows: int) -> None:
-        shapes = {"sessions": (), "slots": (self._size,)}
-        shapes["together"] = (LAYERS, self._size, self._size)
-        for name, shape in shapes.items():
-            fresh = np.zeros((rows, *shape), np.int64)
-            old = getattr(self, name, fresh[:0])
-            fresh[: len(old)] = old
-            setattr(self, name, fresh)
+        self.keys: dict[ArmKey, int] = {}
+        self.sessions = np.zeros(16, np.int64)
+        self.slots = np.zeros((16, max_position), np.int64)
+        self.co_clicks = np.zeros((16, LAYERS, max_position, max_position), np.int64)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Count one batch with the columns ARM_COLUMNS."""
+        """Count a batch with the columns ARM_COLUMNS."""
         key = self._key_of_rows(batch)
-        count_patterns(key, patterns_of(batch), self.slots, self.sessions, self.together)
+        count_patterns(key, patterns_of(batch), self.slots, self.sessions, self.co_clicks)
 
     def _key_of_rows(self, batch: pa.RecordBatch) -> np.ndarray:
-        """Number each row's (segment, bucket, arm) from their small codes, without sorting rows."""
+        """Return the arm of every row, -1 where it is unknown, without sorting the rows."""
         segment, segments = _codes(batch["segment"])
         bucket, buckets = _codes(batch["bucket"])
         arm = pc.fill_null(batch["swapped"].cast(pa.int8()), 2).to_numpy(zero_copy_only=False)
         code = (segment * len(buckets) + bucket) * 3 + arm
-        present = np.flatnonzero(np.bincount(code, minlength=1))
         number = np.full(len(segments) * len(buckets) * 3, -1, np.int64)
-        for c in present.tolist():
-            swapped = (False, True, None)[c % 3]
-            name = buckets[c // 3 % len(buckets)]
-            if name is None or swapped is not None:
-                arm_of = None if name is None else swapped
-                number[c] = self._number((segments[c // 3 // len(buckets)], name, arm_of))
+        for c in np.flatnonzero(np.bincount(code, minlength=1)).tolist():
+            rest, swapped = c // 3, (False, True, None)[c % 3]
+            name = buckets[rest % len(buckets)]
+            if name is None:
+                swapped = None
+            elif swapped is None:
+                continue
+            number[c] = self._number(ArmKey(segments[rest // len(buckets)], name, swapped))
         return number[code]
 
-    def _number(self, key: Key) -> int:
+    def _number(self, key: ArmKey) -> int:
         if key not in self.keys:
             row = self.keys[key] = len(self.keys)
             if row == len(self.sessions):
-                self._grow(2 * row)
-            touched = parse_bucket(key[1]).positions if key[1] else ()
-            if max(touched, default=0) <= self._size:
-                self.slots[row, [p - 1 for p in touched]] = range(1, len(touched) + 1)
+                self.sessions, self.slots, self.co_clicks = (
+                    np.concatenate([array, np.zeros_like(array)])
+                    for array in (self.sessions, self.slots, self.co_clicks)
+                )
+            if max(key.positions, default=0) <= self.slots.shape[1]:
+                index = [p - 1 for p in key.positions]
+                self.slots[row, index] = range(1, len(index) + 1)
         return self.keys[key]
 
     def rows(self) -> pa.RecordBatch:
-        """The totals that are not zero, as `swap_counts_schema`."""
+        """Return the totals that are not zero, as `swap_counts_schema`."""
         used = len(self.keys)
-        key, layer, k, v = np.nonzero(self.together[:used])
-        total = self.together[key, layer, k, v]
-        given = np.array([_given(bucket) for _, bucket, _ in self.keys]).reshape(-1, LAYERS)
+        key, layer, k, v = np.nonzero(self.co_clicks[:used])
+        total = self.co_clicks[key, layer, k, v]
+        condition = np.zeros((used, LAYERS), np.int32)
+        condition[:, -1] = ALL_CLICKED
+        for number, own in enumerate(self.keys):
+            condition[number, 1 : 1 + len(own.positions)] = own.positions
         row = pa.array(np.concatenate([np.arange(used), key]))
-        none = np.zeros(used, np.int32)  # the arm itself: no condition, no positions
-        names = [pa.array([name[i] for name in self.keys]) for i in range(3)]
+        zeros = np.zeros(used, np.int32)  # rows of all sessions: no condition, no positions
         columns = [
-            values.cast(field.type).take(row)
-            for values, field in zip(names, swap_counts_schema, strict=False)
+            pa.array([own[i] for own in self.keys], swap_counts_schema.field(i).type).take(row)
+            for i in range(3)
         ]
         columns += [
-            pa.array(np.concatenate([none, column.astype(np.int32)]))
-            for column in (given[key, layer], k + 1, v + 1)
+            pa.array(np.concatenate([zeros, column.astype(np.int32)]))
+            for column in (condition[key, layer], k + 1, v + 1)
         ]
         columns.append(pa.array(np.concatenate([self.sessions[:used], total])))
         return pa.RecordBatch.from_arrays(columns, schema=swap_counts_schema)
 
 
-def _given(bucket: str | None) -> list[int]:
-    """What the layers are called in the table: 0, the bucket's positions, and -1 for all."""
-    touched = parse_bucket(bucket).positions if bucket else ()
-    return [0, *touched, *[0] * (LAYERS - 2 - len(touched)), -1]
-
-
 def _codes(column: pa.Array) -> tuple[np.ndarray, list[str | None]]:
-    """Small integers and the names they stand for; the last name is null."""
+    """Return small integers and the names that they stand for; the last name is null."""
     if not pa.types.is_dictionary(column.type):
         column = column.cast(pa.string()).dictionary_encode()
     names = column.dictionary.to_pylist()
@@ -121,7 +141,7 @@ def _codes(column: pa.Array) -> tuple[np.ndarray, list[str | None]]:
 
 
 def exposure_batch(batch: pa.RecordBatch, max_position: int) -> pa.RecordBatch:
-    """One row per shown document of each group, with its position, clicks and impressions."""
+    """Return one row per shown document of each group: its position, clicks and impressions."""
     lists = batch["doc_ids"]
     starts = lists.offsets.to_numpy().astype(np.int64)
     lengths = np.minimum(np.diff(starts), max_position)

@@ -1,13 +1,14 @@
-"""The counting passes: from files of the groups table to small tables of counts.
+"""The counting passes on Spark: from files of the groups table to small tables of counts.
 
-The only Spark file here. Spark hands out files; a task reads the columns it needs with pyarrow,
-which is quicker than carrying lists out of the JVM, and adds them up in numba. `files` are paths on
-the filesystem of `url`. Groups need not be merged over dates, because counts add.
+Spark hands out files; a task reads the columns it needs with pyarrow, which is faster than moving
+lists out of the JVM, and counts with numba. `files` are paths on the filesystem of `url`. Groups
+need not be merged over dates, because counts add.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import datetime as dt
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -16,204 +17,213 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ulr.config.settings import Propensities
+from ulr.engine.failures import reraise_user_errors
 from ulr.engine.session import spark_schema
 from ulr.errors import UserError
-from ulr.propensity.regression_em import Exposures
-from ulr.propensity.tally import (
-    ARM_COLUMNS,
-    EXPOSURE_COLUMNS,
-    ArmTally,
-    exposure_batch,
-    read_batches,
-)
+from ulr.features.matrix import feature_matrix
+from ulr.groups.window import groups_files
+from ulr.propensity import tally
+from ulr.propensity.exposures import Exposures
+from ulr.propensity.swap_counts import counts_of
 from ulr.warehouse.schema import (
     exposures_schema,
     harvest_schema,
     moments_schema,
     swap_counts_schema,
 )
+from ulr.warehouse.tables import Warehouse
+
+Batches = Iterator[pa.RecordBatch]
 
 FEW_TASKS = 64
+DOCUMENT = ["query_id", "doc_id"]
 
 
-def swap_counts(
+def count_swaps(
     spark: SparkSession, url: str, files: Sequence[str], *, max_position: int
 ) -> pa.Table:
-    """Click and co-click totals per (segment, bucket, arm): rows of `swap_counts_schema`."""
-    shares = _shares(spark, files)
-    count = partial(_count_arms, url=url, shares=shares, max_position=max_position)
-    sums = _tasks(spark, shares).mapInArrow(count, spark_schema(swap_counts_schema))
+    """Return click and co-click totals per (segment, bucket, arm): `swap_counts_schema`."""
+    count = partial(tally.count_arms, max_position=max_position)
+    sums = _map_files(spark, url, files, count, swap_counts_schema)
     keys = swap_counts_schema.names[:-1]
-    if len(shares) > FEW_TASKS:  # many partial sums are added where they are
+    if _tasks(spark, files) > FEW_TASKS:  # too many partial sums for the driver
         sums = sums.groupBy(*keys).agg(F.sum("sessions").alias("sessions"))
     total = sums.toArrow().group_by(keys).aggregate([("sessions", "sum")])
     return total.rename_columns(swap_counts_schema.names).cast(swap_counts_schema)
 
 
-def exposures(
+@reraise_user_errors()
+def plain_rates(
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    dates: Sequence[dt.date],
+    *,
+    positions: int,
+) -> tuple[np.ndarray, int]:
+    """Return co-click rates of unswapped pages, click rates on the diagonal; and all pages."""
+    files = groups_files(warehouse, dates)
+    rows = count_swaps(start_spark(), warehouse.storage.url, files, max_position=positions)
+    arm = counts_of(rows, positions).unswapped()
+    pages = pc.sum(rows.filter(pc.equal(rows["l"], 0))["sessions"]).as_py() or 0
+    return arm.co_clicks / max(arm.sessions, 1), pages
+
+
+def count_exposures(
     spark: SparkSession, url: str, files: Sequence[str], *, max_position: int
 ) -> DataFrame:
-    """Clicks and impressions of each document where it was shown, per segment and bucket."""
-    shares = _shares(spark, files)
-    explode = partial(_explode, url=url, shares=shares, max_position=max_position)
-    rows = _tasks(spark, shares).mapInArrow(explode, spark_schema(exposures_schema))
-    keys = ["segment", "bucket", "query_id", "doc_id", "position"]
-    return rows.groupBy(*keys).agg(
-        F.sum("clicks").alias("clicks"), F.sum("impressions").alias("impressions")
-    )
+    """Return clicks and impressions of each document by position, segment and bucket."""
+    count = partial(tally.count_exposures, max_position=max_position)
+    rows = _map_files(spark, url, files, count, exposures_schema)
+    return _sum_exposures(rows, "segment", "bucket", *DOCUMENT, "position")
+
+
+def _sum_exposures(rows: DataFrame, *keys: str) -> DataFrame:
+    columns = ("clicks", "impressions")
+    return rows.groupBy(*keys).agg(*(F.sum(name).alias(name) for name in columns))
 
 
 def harvest_table(shown: DataFrame, *, blocks: int, weight: str) -> pa.Table:
-    """Position x position counts from documents seen at several positions: `harvest_schema`.
+    """Return position x position counts of documents seen at several positions: `harvest_schema`.
 
-    A document seen n times at k and m times at l is one stratum. Weight `pooled` is Mantel and
-    Haenszel's, n m / (n + m): a document seen once at l cannot drown one seen a thousand times at
-    both. Weight `document` is 1, as in Agarwal et al. 2019: every document counts the same.
+    A document with n impressions at k and m at l is one stratum. Its weight is n m / (n + m) for
+    `pooled` (Mantel-Haenszel: a document shown once at l has little weight) and 1 for `document`
+    (Agarwal et al. 2019).
     """
-    keys = ["segment", "query_id", "doc_id"]
-    here = shown.groupBy(*keys, "position").agg(
-        F.sum("clicks").alias("clicks"), F.sum("impressions").alias("impressions")
-    )
+    keys = ["segment", *DOCUMENT]
     seen = F.collect_list(F.struct("position", "clicks", "impressions")).alias("seen")
-    moved = here.groupBy(*keys).agg(seen).where(F.size("seen") > 1)
-    block = F.pmod(F.xxhash64("query_id"), F.lit(blocks)).cast("int").alias("block")
-    one = moved.select("segment", block, "seen", F.explode("seen").alias("a"))
+    moved = _sum_exposures(shown, *keys, "position").groupBy(*keys).agg(seen)
+    moved = moved.where(F.size("seen") > 1)
+    one = moved.select("segment", _block(blocks), "seen", F.explode("seen").alias("a"))
     two = one.select("segment", "block", "a", F.explode("seen").alias("b"))
     n, m = F.col("a.impressions"), F.col("b.impressions")
-    shared = n * m / (n + m) if weight == "pooled" else F.lit(1.0)
+    stratum = n * m / (n + m) if weight == "pooled" else F.lit(1.0)
     pairs = two.where("a.position != b.position").select(
         "segment",
         "block",
         F.col("a.position").alias("k"),
         F.col("b.position").alias("l"),
-        (shared * F.col("a.clicks") / n).alias("clicks"),
-        shared.alias("impressions"),
+        (stratum * F.col("a.clicks") / n).alias("clicks"),
+        stratum.alias("impressions"),
     )
     total = pairs.groupBy("segment", "block", "k", "l").agg(
         _exact_sum(F.col("clicks")).alias("clicks"),
         _exact_sum(F.col("impressions")).alias("impressions"),
         F.count("*").alias("documents"),
     )
-    return _in_order(total.toArrow().cast(harvest_schema), ["segment", "block", "k", "l"])
+    return _sorted(total.toArrow().cast(harvest_schema), ["segment", "block", "k", "l"])
 
 
 def moment_table(shown: DataFrame, *, blocks: int) -> pa.Table:
-    """What a regression of position-k rates on position-1 rates needs: `moments_schema`.
+    """Return the moments for a regression of position-k on position-1 rates: `moments_schema`.
 
-    x = rate at the bucket's first position, y at its second, of the same document. Powers of x are
-    factorial moments, c(c-1).../(n(n-1)...): unbiased for the powers of the true rate, where plain
-    powers of an observed rate would carry its noise and flatten the slope.
+    x and y are the rates of a document at the first and the second position of a bucket. Powers of
+    x are factorial moments, c (c - 1) ... / (n (n - 1) ...): unbiased for powers of the true rate,
+    where plain powers of the observed rate would bias the slope towards 0.
     """
     single = shown.where(F.col("bucket").rlike(r"^\d+:\d+$"))
     ends = F.split("bucket", ":")
     first, second = ends[0].cast("int"), ends[1].cast("int")
-    at = {"c": ("clicks", first), "n": ("impressions", first)}
-    at |= {"d": ("clicks", second), "m": ("impressions", second)}
-    sums = [
-        F.sum(F.when(F.col("position") == position, F.col(column)).otherwise(0)).alias(name)
-        for name, (column, position) in at.items()
-    ]
-    documents = single.groupBy("segment", "bucket", "query_id", "doc_id").agg(*sums)
+    sums = {
+        "c": ("clicks", first), "n": ("impressions", first),
+        "d": ("clicks", second), "m": ("impressions", second),
+    }  # fmt: skip
+    documents = single.groupBy("segment", "bucket", *DOCUMENT).agg(
+        *(
+            F.sum(F.when(F.col("position") == position, F.col(column)).otherwise(0)).alias(name)
+            for name, (column, position) in sums.items()
+        )
+    )
     powers = [F.lit(1.0)]
-    for lost in range(4):
-        powers.append(powers[-1] * (F.col("c") - lost) / (F.col("n") - lost))
+    for i in range(4):
+        powers.append(powers[-1] * (F.col("c") - i) / (F.col("n") - i))
     w, y = F.col("n") * F.col("m") / (F.col("n") + F.col("m")), F.col("d") / F.col("m")
     moments = [_exact_sum(w * x).alias(f"x{p}") for p, x in enumerate(powers)]
     moments += [_exact_sum(w * x * y).alias(f"x{p}y") for p, x in enumerate(powers[:3])]
-    block = F.pmod(F.xxhash64("query_id"), F.lit(blocks)).cast("int").alias("block")
-    table = documents.where("n > 3 AND m > 0").groupBy("segment", "bucket", block)
+    table = documents.where("n > 3 AND m > 0").groupBy("segment", "bucket", _block(blocks))
     total = table.agg(F.count("*").alias("documents"), *moments).toArrow().cast(moments_schema)
-    return _in_order(total, ["segment", "bucket", "block"])
+    return _sorted(total, ["segment", "bucket", "block"])
+
+
+def em_exposures(
+    spark: SparkSession, shown: DataFrame, *, queries: int, blocks: int, features: str | None
+) -> Exposures:
+    """Return the exposures of at most `queries` queries, sampled by hash, for regression-EM.
+
+    features: URL of a features table; without one, documents have no features.
+    """
+    hashed = F.xxhash64("query_id")
+    sampled = shown.select("query_id").distinct().orderBy(hashed).limit(queries)
+    rows = shown.join(sampled, on="query_id", how="left_semi")
+    rows = _sum_exposures(rows, *DOCUMENT, "position")
+    documents = rows.select(*DOCUMENT).distinct()
+    if features:
+        known = spark.read.parquet(features).groupBy(*DOCUMENT).agg(F.min("features"))
+        documents = documents.join(known.toDF(*DOCUMENT, "features"), on=DOCUMENT, how="inner")
+    table = documents.withColumn("block", _block(blocks)).orderBy(*DOCUMENT).toArrow()
+    if not table.num_rows:
+        raise UserError(
+            f"regression_em.features: {features} has no row for any of the documents shown"
+        )
+    number = table.select(DOCUMENT).append_column("n", pa.array(np.arange(table.num_rows)))
+    entries = rows.toArrow().join(number, keys=DOCUMENT, join_type="inner")
+    entries = entries.sort_by([("n", "ascending"), ("position", "ascending")])  # order of sums
+    return Exposures(
+        entries["n"].to_numpy(),
+        entries["position"].to_numpy() - 1,
+        entries["clicks"].to_numpy().astype(float),
+        entries["impressions"].to_numpy().astype(float),
+        table["block"].to_numpy(),
+        feature_matrix(table) if features else None,
+    )
+
+
+def _block(blocks: int) -> Column:
+    """Return the block of a query in a jackknife."""
+    return F.pmod(F.xxhash64("query_id"), F.lit(blocks)).cast("int").alias("block")
 
 
 def _exact_sum(x: Column) -> Column:
-    """A sum whose last bits do not depend on how the rows lie: whole numbers are added.
+    """Return a sum whose last bits do not depend on the order of rows, by adding integers.
 
-    x is cut into units of 2^-20 and, what is left of it, of 2^-56.
+    x is split into units of 2^-20 and a rest in units of 2^-56.
     """
     units = F.floor(x * F.lit(2.0**20))
     rest = F.round((x * F.lit(2.0**20) - units) * F.lit(2.0**36)).cast("long")
     return F.sum(units) / F.lit(2.0**20) + F.sum(rest) / F.lit(2.0**56)
 
 
-def _in_order(table: pa.Table, keys: list[str]) -> pa.Table:
-    """Rows by their keys: segments are added up on the driver, in the order they come in."""
+def _sorted(table: pa.Table, keys: list[str]) -> pa.Table:
+    """Return the rows sorted by keys, because the driver sums segments in row order."""
     return table.sort_by([(key, "ascending") for key in keys])
 
 
-def _shares(spark: SparkSession, files: Sequence[str]) -> list[list[str]]:
-    """Files per task. One task a core: files are alike, and a Python task costs 0.2 s to begin."""
+def _map_files(
+    spark: SparkSession,
+    url: str,
+    files: Sequence[str],
+    count: Callable[[str, list[str]], Batches],
+    schema: pa.Schema,
+) -> DataFrame:
+    """Return the rows of `count` over all files, which are divided among the tasks."""
     if not files:
         raise UserError(
-            "the groups of these dates hold no page; give other dates, or look into `quarantine`"
+            "the groups of these dates contain no page; give other dates, or see the table "
+            "`quarantine`"
         )
-    tasks = min(len(files), spark.sparkContext.defaultParallelism)
-    return [list(files[i::tasks]) for i in range(tasks)]
+    tasks = _tasks(spark, files)
+    work = [list(files[i::tasks]) for i in range(tasks)]
+    run = partial(_run, url=url, work=work, count=count)
+    return spark.range(0, tasks, 1, tasks).mapInArrow(run, spark_schema(schema))
 
 
-def _tasks(spark: SparkSession, shares: list[list[str]]) -> DataFrame:
-    return spark.range(0, len(shares), 1, len(shares))
+def _tasks(spark: SparkSession, files: Sequence[str]) -> int:
+    """Return one task per core: a Python task takes 0.2 s to start."""
+    return min(len(files), spark.sparkContext.defaultParallelism)
 
 
-def _files(numbers: Iterator[pa.RecordBatch], shares: list[list[str]]) -> list[str]:
-    """The files of the tasks whose numbers came in."""
-    return [file for batch in numbers for n in batch.column(0).to_pylist() for file in shares[n]]
-
-
-def _count_arms(
-    numbers: Iterator[pa.RecordBatch], *, url: str, shares: list[list[str]], max_position: int
-) -> Iterator[pa.RecordBatch]:
-    tally = ArmTally(max_position)
-    for batch in read_batches(url, _files(numbers, shares), ARM_COLUMNS):
-        tally.add(batch)
-    yield tally.rows()
-
-
-def _explode(
-    numbers: Iterator[pa.RecordBatch], *, url: str, shares: list[list[str]], max_position: int
-) -> Iterator[pa.RecordBatch]:
-    for batch in read_batches(url, _files(numbers, shares), EXPOSURE_COLUMNS):
-        yield exposure_batch(batch, max_position)
-
-
-def em_exposures(spark: SparkSession, shown: DataFrame, how: Propensities) -> Exposures:
-    """At most so many queries, drawn by hash, with their documents' features if there are any."""
-    em, blocks = how.regression_em, how.harvest.blocks
-    drawn = shown.select("query_id").distinct().orderBy(F.xxhash64("query_id")).limit(em.queries)
-    keys = ["query_id", "doc_id"]
-    rows = shown.join(drawn, on="query_id", how="left_semi").groupBy(*keys, "position")
-    rows = rows.agg(F.sum("clicks").alias("clicks"), F.sum("impressions").alias("impressions"))
-    documents = rows.select(*keys).distinct()
-    if em.features:
-        known = spark.read.parquet(em.features).groupBy(*keys).agg(F.min("features"))
-        documents = documents.join(known.toDF(*keys, "features"), on=keys, how="inner")
-    block = F.pmod(F.xxhash64("query_id"), F.lit(blocks)).alias("block")
-    documents = documents.withColumn("block", block).orderBy(*keys).toArrow()
-    if not documents.num_rows:
-        raise UserError(f"regression_em.features: {em.features} has none of the documents shown")
-    number = documents.select(keys).append_column("n", pa.array(np.arange(documents.num_rows)))
-    table = rows.toArrow().join(number, keys=keys, join_type="inner")
-    table = table.sort_by([("n", "ascending"), ("position", "ascending")])  # sums run in this order
-    features = _matrix(documents["features"], em.features) if em.features else None
-    column = {name: table[name].to_numpy() for name in ("n", "position", "clicks", "impressions")}
-    return Exposures(
-        column["n"],
-        column["position"] - 1,
-        column["clicks"].astype(float),
-        column["impressions"].astype(float),
-        documents["block"].to_numpy(),
-        features,
-    )
-
-
-def _matrix(rows: pa.ChunkedArray, url: str) -> np.ndarray:
-    """Feature lists, all of one length, as a matrix."""
-    lengths = pc.unique(pc.list_value_length(rows)).to_pylist()
-    if len(lengths) != 1 or not lengths[0]:
-        told = ", ".join(str(n or "no") for n in lengths[:3])
-        raise UserError(
-            f"regression_em.features: {url} has rows of {told} features; one length for all is "
-            "needed"
-        )
-    return pc.list_flatten(rows).to_numpy().reshape(len(rows), -1)
+def _run(
+    numbers: Batches, *, url: str, work: list[list[str]], count: Callable[[str, list[str]], Batches]
+) -> Batches:
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            yield from count(url, work[number])

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.config.settings import Simulate
-from ulr.engine.columns import list_column, offsets_and_values
+from ulr.engine.columns import list_array, offsets_and_values
 from ulr.features.files import with_names
 from ulr.simulate.clicks import relevance_of
 from ulr.simulate.presets import click_models
@@ -25,7 +25,7 @@ from ulr.warehouse.schema import (
 def features_table(block: WorldBlock) -> pa.Table:
     """Return the documents of a block with features named f1, f2, ..."""
     rows, width = block.features.shape
-    features = list_column(np.full(rows, width), pa.array(block.features.reshape(-1)))
+    features = list_array(np.full(rows, width), pa.array(block.features.reshape(-1)))
     names = block.names
     columns = [names.query_of_document, names.documents, features, pa.array(block.labels)]
     table = pa.table(columns, schema=features_schema)
@@ -53,8 +53,8 @@ def page_table(
         _fixed_strings(session_digits),
         names.queries.take(pa.array(pages.query)),
         pa.array(shown_at_us).cast(TIMESTAMP),
-        list_column(lengths, documents),
-        list_column(lengths, pa.array(pages.clicks[present])),
+        list_array(lengths, documents),
+        list_array(lengths, pa.array(pages.clicks[present])),
         _choice(segments, pages.segment, np.full(pages.segment.size, bool(segments))),
         _choice(list(buckets), pages.bucket - 1, in_bucket),
         pa.array(pages.swapped, mask=~in_bucket),

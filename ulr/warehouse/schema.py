@@ -196,15 +196,17 @@ truth_relevance_schema = pa.schema(
 )
 
 # Partial sums of one Spark task, and their total. Unique: all columns but the last. Sessions of a
-# (segment, bucket, arm) that clicked both k and l (k <= l; k = l: clicks at k; both 0: all of
-# them) among those that clicked position `given` (0: no condition; -1: every position of the
-# bucket). bucket and swapped are null for pages in no experiment. Zero totals are left out.
+# (segment, bucket, arm) that clicked both k and l, k <= l. Zero totals are left out.
+#   condition  only sessions that clicked this position; 0: all sessions; -1: sessions that clicked
+#              every position of the bucket
+#   k, l       k = l: clicks at k; both 0: all sessions
+#   bucket, swapped   null for pages in no experiment
 swap_counts_schema = pa.schema(
     [
         pa.field("segment", pa.string()),
         pa.field("bucket", pa.string()),
         pa.field("swapped", pa.bool_()),
-        pa.field("given", pa.int32(), nullable=False),
+        pa.field("condition", pa.int32(), nullable=False),
         pa.field("k", pa.int32(), nullable=False),
         pa.field("l", pa.int32(), nullable=False),
         pa.field("sessions", pa.int64(), nullable=False),
@@ -253,10 +255,11 @@ moments_schema = pa.schema(
 )
 
 # theta by position. Unique: (segment, position); segment null: all traffic. Sorted by that key.
-#   theta     relative to position 1; null where it was refused, and `note` says why
+#   theta     relative to position 1; null without an estimate, and `note` gives the reason
 #   lower, upper  95% interval; standard_error of theta
 #   support   clicks behind the estimate
-#   source    measured | pooled (a thin segment takes the value of all traffic) | given | refused
+#   source    estimated | pooled (too little data in the segment: the estimate over all traffic) |
+#             given | insufficient (no estimate)
 #   alpha, beta   of P(click) = alpha R + beta, from the affine estimator only
 propensities_schema = pa.schema(
     [
@@ -275,9 +278,9 @@ propensities_schema = pa.schema(
     ]
 )
 
-# psi by pair of positions, k < l. Unique: (segment, k, l). Sorted by that key. Within the Frechet
-# bounds of theta; the interval is that of the value before it was projected onto them.
-#   source    measured | filled (from the model named in `browsing`) | refused
+# psi by pair of positions, k < l. Unique: (segment, k, l). Sorted by that key. psi is projected
+# onto the Frechet bounds of theta; the interval is that of the value before projection.
+#   source    estimated | imputed (from the model named in `browsing`) | insufficient (no estimate)
 joint_propensities_schema = pa.schema(
     [
         pa.field("segment", pa.string()),
@@ -294,7 +297,7 @@ joint_propensities_schema = pa.schema(
     ]
 )
 
-# What the diagnostics found. Unique: (segment, check, subject). verdict: ok, warning or refused.
+# One row per diagnostic test. Unique: (segment, check, subject). verdict: ok, warning or refused.
 diagnostics_schema = pa.schema(
     [
         pa.field("segment", pa.string()),

@@ -1,0 +1,44 @@
+"""A few groups with features, the inputs of a small pair table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from tests.support.pair_samples import independent_propensities
+from ulr.warehouse.schema import features_schema, groups_schema
+
+THETA = np.array([1.0, 0.5, 0.25, 0.2])
+EXAMINATION = independent_propensities(THETA)
+
+
+def group(query, docs, patterns, segment=None, bucket=None):
+    """A row of the groups table. patterns: {clicked positions from 1: sessions}."""
+    words = {sum(1 << (k - 1) for k in clicked): n for clicked, n in patterns.items()}
+    return {
+        "query_id": query, "segment": segment, "bucket": bucket, "swapped": bucket and False,
+        "ranking": hash(tuple(docs)) % 2**62, "doc_ids": docs,
+        "patterns": sorted(words), "counts": [words[w] for w in sorted(words)],
+    }  # fmt: skip
+
+
+def groups_of(*rows):
+    return pa.Table.from_pylist(list(rows), schema=groups_schema)
+
+
+def features_of(names, label=1):
+    rows = [
+        {"query_id": q, "doc_id": d, "features": [float(n), -float(n)], "label": (n + label) % 3}
+        for n, (q, d) in enumerate(names)
+    ]
+    return pa.Table.from_pylist(rows, schema=features_schema)
+
+
+GROUPS = groups_of(
+    group("b", ["x", "y", "z"], {(): 5, (1,): 3, (2, 3): 2}),
+    group("a", ["x", "y"], {(2,): 4}),
+    group("b", ["z", "x", "y"], {(1,): 1, (1, 2): 6}),
+    group("b", ["x", "y", "z"], {(1,): 1}, bucket="1:2"),
+    group("c", ["x"], {(1,): 9}),
+)
+FEATURES = features_of([("b", "z"), ("b", "y"), ("b", "x"), ("a", "x"), ("a", "y"), ("c", "x")])
