@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from ulr.engine.columns import Lists, hashes, lists, valid, whole
 from ulr.experiments.buckets import parse_bucket
+from ulr.kernels.layout import offsets_of
 from ulr.kernels.patterns import has_duplicates
 
 # Reasons in the order of their rules, with the text shown to users.
@@ -142,5 +143,5 @@ def _any(elements: np.ndarray | None, rows: Lists) -> np.ndarray | None:
     """Return the rows (bool) with at least one true element."""
     if elements is None:
         return None
-    total = np.concatenate([[0], np.cumsum(elements)])
+    total = offsets_of(elements)
     return total[rows.starts + rows.lengths] > total[rows.starts]

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow.fs as pafs
 
 from ulr.errors import UserError
+from ulr.kernels.layout import Ragged
 from ulr.warehouse.storage import open_filesystem
 
 MAX_INDEX = 1_000_000
@@ -41,12 +42,12 @@ class JudgedDocuments:
 
 
 class _Lines(NamedTuple):
-    """Parsed lines: features as (row pointers, indices from 1, values); doc_ids may be ''."""
+    """Parsed lines: features as (rows, indices from 1, values); doc_ids may be ''."""
 
     labels: np.ndarray
     query_ids: list[str]
     doc_ids: list[str]
-    features: tuple[np.ndarray, np.ndarray, np.ndarray]
+    features: tuple[Ragged, np.ndarray, np.ndarray]
 
 
 def read_letor(paths: Iterable[str], fs: pafs.FileSystem | None = None) -> JudgedDocuments:
@@ -125,12 +126,11 @@ def _parse_lines(lines: list[str], path: str, number: int) -> _Lines:
     if broken is not None:
         raise refuse(*broken)
     names = [_DOCID.search(comment) for _, _, comment in rows]
-    pointers = np.concatenate([[0], np.cumsum(counts)])
     return _Lines(
         labels.astype(np.int32),
         [fields[1].removeprefix("qid:") for _, fields, _ in rows],
         [name.group(1) if name else "" for name in names],
-        (pointers, flat[::2].astype(np.int64), flat[1::2].astype(np.float32)),
+        (Ragged.from_lengths(counts), flat[::2].astype(np.int64), flat[1::2].astype(np.float32)),
     )
 
 
@@ -148,18 +148,18 @@ def _broken_row(
     if not broken.any():  # only then is every other number an index
         index = flat[::2]
         wrong = (index < 1) | (index > MAX_INDEX) | (index != np.floor(index))
-        broken[np.repeat(np.arange(counts.size), counts)[wrong]] = True
+        broken[Ragged.from_lengths(counts).owner()[wrong]] = True
     if not broken.any():
         return None
     rule = f": features are index:value, with whole indices from 1 to {MAX_INDEX:,}"
     return int(np.argmax(broken)), rule
 
 
-def _densify(blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
+def _densify(blocks: list[tuple[Ragged, np.ndarray, np.ndarray]]) -> np.ndarray:
     width = max((int(index.max()) for _, index, _ in blocks if index.size), default=0)
     dense = []
-    for pointers, index, value in blocks:
-        block = np.zeros((pointers.size - 1, width), np.float32)
-        block[np.repeat(np.arange(pointers.size - 1), np.diff(pointers)), index - 1] = value
+    for rows, index, value in blocks:
+        block = np.zeros((rows.lengths.size, width), np.float32)
+        block[rows.owner(), index - 1] = value
         dense.append(block)
     return np.concatenate(dense)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from ulr.config.settings import Simulate
 from ulr.engine.columns import list_array, offsets_and_values
 from ulr.features.files import with_names
+from ulr.kernels.layout import Ragged
 from ulr.simulate.clicks import relevance_of
 from ulr.simulate.presets import click_models
 from ulr.simulate.traffic import Catalogue, Pages, query_shares, rank_catalogue
@@ -66,13 +67,11 @@ def impression_table(pages: pa.Table) -> pa.Table:
     """Return the same pages with one row per shown document."""
     offsets, documents = offsets_and_values(pages["doc_ids"])
     _, clicks = offsets_and_values(pages["clicks"])
-    lengths = np.diff(offsets)
-    page = np.repeat(np.arange(pages.num_rows), lengths)
-    position = np.arange(page.size) - np.repeat(offsets[:-1], lengths) + 1
-    rows = pages.drop_columns(["doc_ids", "clicks"]).take(pa.array(page))
+    lists = Ragged(offsets)
+    rows = pages.drop_columns(["doc_ids", "clicks"]).take(pa.array(lists.owner()))
     columns = {name: rows[name] for name in rows.column_names} | {
         "doc_id": documents,
-        "position": pa.array(position.astype(np.int32)),
+        "position": pa.array((lists.within() + 1).astype(np.int32)),
         "clicked": clicks,
     }
     return pa.table([columns[name] for name in impression_schema.names], schema=impression_schema)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ulr.experiments.buckets import parse_bucket, permutation
+from ulr.kernels.layout import offsets_of
 from ulr.simulate.clicks import ClickModel, relevance_of
 from ulr.simulate.randomness import stream
 from ulr.simulate.world import Names
@@ -84,7 +85,7 @@ def rank_catalogue(
 ) -> DailyRankings:
     """Rank every query's documents by production score, plus daily noise if `drift` > 0."""
     counts = catalogue.names.doc_counts
-    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    starts = offsets_of(counts)[:-1]
     width = int(counts.max())
     column = np.arange(width)
     exists = column < counts[:, None]
