@@ -59,7 +59,7 @@ def state(folder: Path) -> dict[str, str]:
     found = {}
     for manifest in sorted((folder / "warehouse").rglob("manifest.json")):
         content = json.loads(manifest.read_text())
-        # record.json tells how long every worker took, which no two trainings share.
+        # record.json contains the run times of the workers, which differ between trainings.
         for name in (n for n in content["files"] if n != "record.json"):
             data = (manifest.parent / content["folder"] / name).read_bytes()
             key = f"{content['table']}/{content['partition']}/{name}"
@@ -81,8 +81,8 @@ def compare(kills: int) -> None:
         assert main(["simulate", *settings(place / "whole", data)]) == 0
         code, seconds = night(settings(place / "whole", data))
         if code:
-            told = (place / "whole" / "warehouse" / "nights" / "2026-01-01.json").read_text()
-            sys.exit(f"the night to compare with failed, exit {code}: {told}")
+            summary = (place / "whole" / "warehouse" / "nights" / "2026-01-01.json").read_text()
+            sys.exit(f"the night to compare with failed, exit {code}: {summary}")
         want = state(place / "whole")
         print(f"uninterrupted: {seconds:.1f} s; {want['registry']}", flush=True)
         code, again = night(settings(place / "whole", data))

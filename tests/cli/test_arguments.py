@@ -1,4 +1,4 @@
-"""Files on the command line that cannot be read or written, told before anything is counted."""
+"""Files on the command line that cannot be read or written fail before anything is computed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A small simulated log in a warehouse of its own."""
+"""A small simulated log in a separate warehouse."""
 
 from __future__ import annotations
 

@@ -91,12 +91,12 @@ def click_log(
 ) -> Log:  # fmt: skip
     """Show each of the first queries' production ranking, cut at `positions`, `sessions` times."""
     catalogue = Catalogue(corpus.names, corpus.labels, corpus.scores, corpus.max_label)
-    shelf = rank_catalogue(catalogue, positions, drift=0.0, noise=noise, seed=seed, day=0)
-    documents, relevance = shelf.documents[:queries], shelf.relevance[:queries]
-    how = browsing(model, positions)
-    clicks = ClickModel(how, np.ones(positions), np.zeros(positions))
+    rankings = rank_catalogue(catalogue, positions, drift=0.0, noise=noise, seed=seed, day=0)
+    documents, relevance = rankings.documents[:queries], rankings.relevance[:queries]
+    user = browsing(model, positions)
+    clicks = ClickModel(user, np.ones(positions), np.zeros(positions))
     drawn = clicks.draw(stream(seed, "bench", 0), np.repeat(relevance, sessions, axis=0))
-    psi = how.truth(relevance, np.full(queries, 1 / queries))
+    psi = user.truth(relevance, np.full(queries, 1 / queries))
     truth = Examination(np.diag(psi).copy(), psi)
     return Log(documents, drawn.reshape(queries, sessions, positions), truth, relevance, clicks)
 

@@ -29,7 +29,7 @@ _displays: list[Progress] = []
 
 
 class TerminalEvents(Events):
-    """Prints results, and draws progress while stderr is a terminal."""
+    """Events that print results and, if stderr is a terminal, draw progress bars."""
 
     def line(self, text: str) -> None:
         """Print one result."""
@@ -37,7 +37,7 @@ class TerminalEvents(Events):
 
     @contextlib.contextmanager
     def steps(self, title: str, total: int, unit: str) -> Iterator[StepContext]:
-        """Draw a bar of steps, if there are several."""
+        """Draw a progress bar of the steps, if there is more than one."""
         with _display() as bars, _bar(bars if total > 1 else None, title, total, unit) as bar:
 
             @contextlib.contextmanager
@@ -51,7 +51,7 @@ class TerminalEvents(Events):
 
     @contextlib.contextmanager
     def spark_tasks(self, title: str) -> Iterator[None]:
-        """Draw a bar of the tasks of the active Spark stage."""
+        """Draw a progress bar of the tasks of the active Spark stage."""
         with _display() as bars, _bar(bars, title, None, "tasks") as bar:
             if bars is None or bar is None:
                 yield
@@ -67,13 +67,13 @@ class TerminalEvents(Events):
 
     @contextlib.contextmanager
     def iterations(self, title: str, total: int, metric: str) -> Iterator[IterationCallback]:
-        """Draw a bar of iterations with the last validation value."""
+        """Draw a progress bar of the iterations with the latest validation value."""
         with _display() as bars, _bar(bars, title, total, "iterations") as bar:
 
             def on_iteration(iteration: int, value: float | None) -> None:
                 if bars and bar is not None:
-                    shown = "" if value is None else f" {metric} {value:.5f}"
-                    bars.update(bar, completed=iteration, description=f"{title}{shown}")
+                    latest = "" if value is None else f" {metric} {value:.5f}"
+                    bars.update(bar, completed=iteration, description=f"{title}{latest}")
 
             yield on_iteration
 
@@ -90,7 +90,7 @@ def _display() -> Iterator[Progress | None]:
     columns = (TextColumn("{task.description}"), BarColumn(),
                TextColumn("{task.completed}/{task.total} {task.fields[unit]}"),
                TimeElapsedColumn(), TimeRemainingColumn())  # fmt: skip
-    # stdout and stderr of Python are redirected to the log: rich must not draw them.
+    # Python's stdout and stderr are already redirected to the log: rich must not capture them.
     with (
         Progress(*columns, console=console, transient=True,
                  redirect_stdout=False, redirect_stderr=False) as bars,
@@ -114,7 +114,7 @@ def _bar(
     try:
         yield bar
     finally:
-        bars.refresh()  # draw the final state before it goes
+        bars.refresh()  # draw the final state before the bar is removed
         bars.remove_task(bar)
 
 

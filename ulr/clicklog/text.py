@@ -1,7 +1,7 @@
-"""Read JSON lines and CSV as typed rows, in Spark columns.
+"""Read JSON lines and CSV into Spark DataFrames of typed rows.
 
-A row with a value of the wrong type gets `problem` = bad_type and its text in `raw`. Lists in CSV
-are JSON arrays: `["d1","d2"]`, `[true,false]`.
+A row with a value of the wrong type gets `problem` = bad_type, and `raw` contains its text. Lists
+in CSV are JSON arrays: `["d1","d2"]`, `[true,false]`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ulr.engine.session import spark_schema
 from ulr.errors import UserError
 
 _RAW = "raw"
-_PATTERN = re.compile(r"([\\*?\[\]{}])")  # characters with a meaning in Spark's path patterns
+_GLOB = re.compile(r"([\\*?\[\]{}])")  # special characters of glob patterns in Spark paths
 _HEADER_READERS = 16  # threads that read the first lines of CSV files
 
 Folder = tuple[tuple[str, str | None], ...]
@@ -44,9 +44,9 @@ def read_typed_rows(spark: SparkSession, log: LogFiles, form: str, schema: pa.Sc
 
 
 def spark_url(folder: str, path: str) -> str:
-    """Return the URL of a file below a folder for Spark, with pattern characters escaped."""
+    """Return the URL of a file below a folder for Spark, with glob characters escaped."""
     base = folder.partition("?")[0] if "://" in folder else f"file://{folder}"
-    return _PATTERN.sub(r"\\\1", f"{base.rstrip('/')}/{path}")
+    return _GLOB.sub(r"\\\1", f"{base.rstrip('/')}/{path}")
 
 
 def _json(spark: SparkSession, log: LogFiles, schema: pa.Schema) -> Iterator[DataFrame]:
@@ -66,7 +66,7 @@ def _json(spark: SparkSession, log: LogFiles, schema: pa.Schema) -> Iterator[Dat
 
 
 def _csv(spark: SparkSession, log: LogFiles, schema: pa.Schema) -> Iterator[DataFrame]:
-    """Read the files of each header apart: Spark applies the first file's header to all."""
+    """Yield one DataFrame per distinct header: Spark applies the first file's header to all."""
     with ThreadPoolExecutor(_HEADER_READERS) as pool:
         headers = list(pool.map(partial(_header, log), log.paths))
     nonempty = {key: urls for key, urls in _by_header(log, schema, headers).items() if key[1]}
@@ -84,7 +84,7 @@ def _csv(spark: SparkSession, log: LogFiles, schema: pa.Schema) -> Iterator[Data
 def _by_header(
     log: LogFiles, schema: pa.Schema, headers: list[bytes]
 ) -> dict[tuple[Folder, bytes], list[str]]:
-    """Return the URLs of files that Spark can read together: equal header and folder columns."""
+    """Group the files that Spark can read together: those with equal header and folder columns."""
     groups: dict[tuple[Folder, bytes], list[str]] = {}
     for file, header in zip(log.files, headers, strict=True):
         folder = tuple(folder_columns(file.path, schema).items())
@@ -93,29 +93,29 @@ def _by_header(
 
 
 def _header(log: LogFiles, path: str) -> bytes:
-    """Return the first line that is not blank, or nothing."""
+    """Return the first line that is not blank, or b"" if there is none."""
     with log.storage.fs.open_input_stream(path) as stream:
         lines = (line.strip() for line in io.BufferedReader(stream))
         return next((line for line in lines if line), b"")
 
 
 def _from_text(rows: DataFrame, schema: T.StructType) -> DataFrame:
-    """Parse every column; a text that parses to null has the wrong type."""
+    """Parse every column; a non-null text that parses to null is of the wrong type."""
     texts = {f.name: F.col(f.name) for f in schema if f.name in rows.columns}
     missing = F.lit(None).cast("string")
     typed = {f.name: _parse(texts.get(f.name, missing), f.dataType) for f in schema}
-    broken = F.lit(False)
+    bad_type = F.lit(False)
     for name, text in texts.items():
-        broken = broken | (text.isNotNull() & typed[name].isNull())
+        bad_type = bad_type | (text.isNotNull() & typed[name].isNull())
     return rows.select(
         *(column.alias(name) for name, column in typed.items()),
         "source",
-        F.when(broken, F.lit("bad_type")).alias("problem"),
-        F.when(broken, F.to_json(F.struct(*texts))).alias(_RAW),
+        F.when(bad_type, F.lit("bad_type")).alias("problem"),
+        F.when(bad_type, F.to_json(F.struct(*texts))).alias(_RAW),
     )
 
 
-def _parse(text: Column, wanted: T.DataType) -> Column:
-    if isinstance(wanted, T.ArrayType):
-        return F.from_json(text, wanted)
-    return text.try_cast(wanted)
+def _parse(text: Column, data_type: T.DataType) -> Column:
+    if isinstance(data_type, T.ArrayType):
+        return F.from_json(text, data_type)
+    return text.try_cast(data_type)

@@ -1,9 +1,10 @@
 """Design of a swap experiment: the pages that each bucket needs, and its cost in clicks.
 
-Expected rates in a bucket follow from today's click rates r and a guess of theta (and psi): at
-position 1, the document of position k would be clicked at rate r_k theta_1 / theta_k. With B the
-rate at k and A the rate at 1, summed over both arms, the log of the pooled ratio of n pages, half
-of them swapped, has the variance (2 / n) times the sum over arms of Var(c_k / B - c_1 / A).
+Expected rates in a bucket are computed from the current click rates r and a guess of theta (and
+psi): the document of position k, moved to position 1, is clicked at rate r_k theta_1 / theta_k. Let
+B be the click rate at position k and A the click rate at position 1, each summed over both arms.
+For n pages, half of them swapped, the log of the pooled ratio has the variance (2 / n) times the
+sum over arms of Var(c_k / B - c_1 / A), where c are the clicks of one page.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ulr.experiments.buckets import parse_bucket, permutation
 
 @dataclass(frozen=True)
 class PlannedBucket:
-    """A bucket of the plan. fraction: of all traffic; days: until it has enough pages."""
+    """A bucket of the plan. fraction: of all traffic; days: duration until it has enough pages."""
 
     bucket: str
     measures: str
@@ -39,9 +40,9 @@ def design(
     psi_error: float,
     pairs: Sequence[tuple[int, int]] = (),
 ) -> list[PlannedBucket]:
-    """Return buckets 1:k for every k, and 1,2:k,l for `pairs`.
+    """Return the planned buckets: 1:k for every k > 1, and 1,2:k,l for `pairs`.
 
-    Fractions are such that all reach their error on the same day.
+    The fractions are set so that all buckets reach their target error on the same day.
     together: float64, K x K, co-click rates per page with click rates on the diagonal.
     theta: float64, K, a guess with theta(1) = 1.
     theta_error, psi_error: relative standard errors to reach.
@@ -67,26 +68,29 @@ def design(
     return plan
 
 
-def _pages(low: float, high: float, ratio: float, both: float) -> float:
-    """Return pages times the variance of the log of the pooled ratio; infinite without clicks.
+def _pages(deep_rate: float, top_rate: float, ratio: float, both: float) -> float:
+    """Return the variance of the log of the pooled ratio, times pages; infinite without clicks.
 
-    low, high: rates at the deep and the top position today; both: rate of clicking both, equal in
-    the two arms.
+    deep_rate, top_rate: current (co-)click rates at the deep and the top position or pair; ratio:
+    of their examination probabilities, deep to top; both: rate of clicks on both, equal in the two
+    arms.
     """
-    below, above = low + high * ratio, high + low / ratio
-    if below <= 0 or above <= 0:
+    pooled_deep = deep_rate + top_rate * ratio
+    pooled_top = top_rate + deep_rate / ratio
+    if pooled_deep <= 0 or pooled_top <= 0:
         return float("inf")
     variance = 0.0
-    for deep, top in ((low, high), (high * ratio, min(low / ratio, 1.0))):
-        variance += deep * (1 - deep) / below**2 + top * (1 - top) / above**2
-        variance -= 2 * (both - deep * top) / (below * above)
+    swapped = (top_rate * ratio, min(deep_rate / ratio, 1.0))
+    for deep, top in ((deep_rate, top_rate), swapped):
+        variance += deep * (1 - deep) / pooled_deep**2 + top * (1 - top) / pooled_top**2
+        variance -= 2 * (both - deep * top) / (pooled_deep * pooled_top)
     return 2 * variance
 
 
 def _lost_clicks(rate: np.ndarray, theta: np.ndarray, bucket: str) -> float:
-    """Return the expected loss of clicks per swapped page; negative if the swap gains some."""
+    """Return the expected loss of clicks per swapped page; negative if the swap gains clicks."""
     moves = enumerate(permutation(parse_bucket(bucket), rate.size))
-    return float(sum(rate[was] * (1 - theta[now] / theta[was]) for now, was in moves if now != was))
+    return float(sum(rate[old] * (1 - theta[new] / theta[old]) for new, old in moves if new != old))
 
 
 def all_pairs_of(positions: int) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
-"""Swap experiments on the serving side: bucket and arm of a request, and the order to show.
+"""Swap experiments on the serving side: assign a request to a bucket and arm, and order its page.
 
-A serving system needs this file and `buckets.py` only. The same request id, salt and plan give the
-same assignment on every server; another salt gives an independent one.
+A serving system needs only this file and `buckets.py`. The same request id, salt and plan give the
+same assignment on every server; a different salt gives an independent assignment.
 
     plan = load_plan(open("plan.json").read())
     chosen = assign(request_id, plan, len(documents))
@@ -38,7 +38,7 @@ NONE = Assignment(None, None)
 
 
 def load_plan(text: str) -> Plan:
-    """Return the plan that `ulr plan-swaps` wrote as JSON; ValueError if it is invalid."""
+    """Return the plan that `ulr plan-swaps` wrote as JSON; raise ValueError if it is invalid."""
     content = json.loads(text)
     buckets = tuple((b["bucket"], float(b["fraction"])) for b in content["buckets"])
     for name, fraction in buckets:
@@ -52,10 +52,10 @@ def load_plan(text: str) -> Plan:
 
 
 def assign(request_id: str, plan: Plan, length: int) -> Assignment:
-    """Return bucket and arm of a request whose page has `length` documents.
+    """Return the bucket and arm of a request whose page has `length` documents.
 
-    A page too short for its bucket is in none. Moving it to another bucket would give the buckets
-    different traffic.
+    A request whose page is too short for its bucket is in no bucket: moving it to another bucket
+    would give the buckets different traffic.
     """
     draw = _uniform(plan.salt, "bucket", request_id)
     for name, fraction in plan.buckets:
@@ -75,7 +75,7 @@ def arrange(documents: Sequence[Document], chosen: Assignment) -> list[Document]
 
 
 def _uniform(*parts: str) -> float:
-    """Hash the parts, each with its length, to a number in [0, 1)."""
+    """Return a hash of the length-prefixed parts as a number in [0, 1)."""
     text = "".join(f"{len(part)}:{part}" for part in parts)
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) / 2.0**53

@@ -1,7 +1,7 @@
 """NDCG@k, MAP, ARP and ERR of lists ranked by score (docs/methods.md section 7).
 
-A query without a positive label has no value: the result is NaN, for the caller to skip and count.
-Gains are 2^y - 1; equal scores keep their given order.
+All metrics of a query without a positive label are NaN, so that the caller can skip and count it.
+Gains are 2^y - 1; documents with equal scores keep their input order.
 """
 
 from __future__ import annotations
@@ -50,11 +50,14 @@ def _relevant_position(labels: np.ndarray, order: np.ndarray, n: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _reciprocal_rank(labels: np.ndarray, order: np.ndarray, n: int, top: float) -> float:
-    """Return E[1 / rank] of the stop of a user who stops at label y with (2^y - 1) / 2^top."""
+def _reciprocal_rank(labels: np.ndarray, order: np.ndarray, n: int, max_label: float) -> float:
+    """Return the expected reciprocal rank (ERR) of the document at which the user stops.
+
+    A user who reaches a document with label y stops with probability (2^y - 1) / 2^max_label.
+    """
     reached, total = 1.0, 0.0
     for r in range(n):
-        stop = _gain(labels[order[r]]) / 2.0**top
+        stop = _gain(labels[order[r]]) / 2.0**max_label
         total += reached * stop / (r + 1.0)
         reached *= 1.0 - stop
     return total
@@ -62,8 +65,8 @@ def _reciprocal_rank(labels: np.ndarray, order: np.ndarray, n: int, top: float) 
 
 @njit(cache=True, nogil=True)
 def _all_queries(
-    scores: np.ndarray, labels: np.ndarray, offsets: np.ndarray, cuts: np.ndarray, top: float,
-    out: np.ndarray,
+    scores: np.ndarray, labels: np.ndarray, offsets: np.ndarray, cuts: np.ndarray,
+    max_label: float, out: np.ndarray,
 ) -> None:  # fmt: skip
     longest = np.diff(offsets).max()
     order, spare = np.empty(longest, np.int32), np.empty(longest, np.int32)
@@ -80,11 +83,11 @@ def _all_queries(
             out[q, c] = _dcg(y, order, n, cuts[c]) / _dcg(y, ideal, n, cuts[c])
         out[q, cuts.size] = _average_precision(y, order, n)
         out[q, cuts.size + 1] = _relevant_position(y, order, n)
-        out[q, cuts.size + 2] = _reciprocal_rank(y, order, n, top)
+        out[q, cuts.size + 2] = _reciprocal_rank(y, order, n, max_label)
 
 
 def metric_names(cuts: tuple[int, ...] = (1, 3, 5, 10)) -> list[str]:
-    """Return the columns of `ranking_metrics` under their names in the tracking server."""
+    """Return the column names of `ranking_metrics`, as they are logged to the tracking server."""
     return [*(f"ndcg_at_{k}" for k in cuts), "map", "arp", "err"]
 
 
@@ -98,11 +101,11 @@ def ranking_metrics(
 ) -> np.ndarray:
     """Return one row per query and one column per name of `metric_names`, float64.
 
-    scores: float64; labels: any number; offsets: int64, queries + 1.
+    scores: float64; labels: any numeric type; offsets: int64, length queries + 1.
     """
     if scores.size != labels.size or scores.size != offsets[-1]:
         raise UserError(
-            f"{scores.size} scores, {labels.size} labels, {offsets[-1]} rows: they must be equal"
+            f"{scores.size} scores, {labels.size} labels, {offsets[-1]} rows: counts must be equal"
         )
     out = np.empty((offsets.size - 1, len(cuts) + 3))
     if out.size:

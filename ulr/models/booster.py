@@ -1,4 +1,4 @@
-"""A model's text as a LightGBM Booster: its features, and scores of Arrow columns or matrices."""
+"""Load LightGBM Boosters from model texts, compare their features and score Arrow or NumPy data."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ulr.features.files import FeatureFiles, name_difference
 
 
 def lightgbm_version() -> str:
-    """Return the version that an environment needs to load our models."""
+    """Return the installed LightGBM version, which an environment needs to load the models."""
     return lgb.__version__
 
 
 def load_booster(model_text: str) -> lgb.Booster:
-    """Return the model as LightGBM's own class."""
+    """Return the `lightgbm.Booster` of a model text."""
     return lgb.Booster(model_str=model_text)
 
 
@@ -30,9 +30,9 @@ def model_feature_names(booster: lgb.Booster) -> list[str]:
 
 
 def feature_difference(first: str, second: str) -> str:
-    """Describe how the features of the second model (text) differ from the first's; "" if not.
+    """Return how the features of the second model differ from the first's; "" if they are equal.
 
-    Models without names are compared by their number of features.
+    first, second: model texts. Models without feature names are compared by number of features.
     """
     one, two = load_booster(first), load_booster(second)
     if one.num_feature() != two.num_feature():
@@ -41,23 +41,24 @@ def feature_difference(first: str, second: str) -> str:
 
 
 def check_order(features: FeatureFiles, models: Mapping[str, str]) -> None:
-    """Raise if a model (text by name) was trained on these features in another order.
+    """Raise UserError if a model was trained on these features in a different order.
 
-    Without names in the features files or in the model the order cannot be checked.
+    models: model texts by name. The order is not checked if the features files or the model have
+    no feature names.
     """
     names = features.names()
     for name, text in models.items():
         if difference := name_difference(model_feature_names(load_booster(text)), names):
             raise UserError(
                 f"{features.paths[0]}: {difference} in model {name}; give the features in the "
-                "order it was trained on, or train on these"
+                "order of the model, or train a new model on these features"
             )
 
 
 def load_scorer(model_text: str, name: str) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function from float32 features (rows x width) to float64 scores.
 
-    It raises if the rows have another number of features than the model.
+    The function raises UserError if the rows do not have the model's number of features.
     """
     booster = load_booster(model_text)
 
@@ -66,7 +67,7 @@ def load_scorer(model_text: str, name: str) -> Callable[[np.ndarray], np.ndarray
             raise UserError(
                 f"model {name} was trained on {booster.num_feature()} features and these rows have "
                 f"{features.shape[1]}; give the features it was trained on (features.path), or "
-                "train on these"
+                "train a new model on these"
             )
         return _predict(booster, features)
 
@@ -90,12 +91,12 @@ def _score_rows(booster: lgb.Booster, features: pa.Array) -> np.ndarray:
     width = booster.num_feature()
     lengths = lists(features).lengths
     if (lengths != width).any():
-        wrong = int(lengths[np.flatnonzero(lengths != width)[0]])
-        raise UserError(f"a row has {wrong} features; the model was trained on {width}")
+        length = int(lengths[np.flatnonzero(lengths != width)[0]])
+        raise UserError(f"a row has {length} features; the model was trained on {width}")
     values = features.flatten().to_numpy(zero_copy_only=False)
     return _predict(booster, values.reshape(-1, width))
 
 
 def _predict(booster: lgb.Booster, features: np.ndarray) -> np.ndarray:
-    # One thread: the tasks of Spark already use every core.
+    # One thread, because the Spark tasks already use every core.
     return np.asarray(booster.predict(features, num_threads=1))

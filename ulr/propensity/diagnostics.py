@@ -1,7 +1,7 @@
 """Tests of the assumptions behind the estimates (docs/methods.md section 9).
 
-A check with m tests warns below significance / m (Bonferroni), so that a log without defects
-raises few alarms.
+A check that consists of m tests warns if a p-value is below significance / m (Bonferroni), which
+limits false alarms.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ class Finding:
     message: str
 
 
-def _test(rows: list[tuple[str, str, float, float, str]], significance: float) -> list[Finding]:
-    """Return findings for (check, subject, value, p_value, message), all tests of one check."""
+def _bonferroni(
+    rows: list[tuple[str, str, float, float, str]], significance: float
+) -> list[Finding]:
+    """Return the findings of one check; a row is (check, subject, value, p_value, message)."""
     limit = significance / max(len(rows), 1)
     return [Finding(*row[:4], "warning" if row[3] < limit else "ok", row[4]) for row in rows]
 
@@ -42,15 +44,15 @@ def component_findings(curve: ThetaCurve) -> list[Finding]:
     """Check that comparisons link all positions."""
     parts = curve.components
     if len(parts) <= 1:
-        linked = (
+        message = (
             f"positions {name_nodes(parts[0])} are all linked" if parts else "no positions to link"
         )
-        return [Finding("components", "all", len(parts), np.nan, "ok", linked)]
+        return [Finding("components", "all", len(parts), np.nan, "ok", message)]
     first, others = parts[0], parts[1:]
     message = (
         f"no comparison links positions {name_nodes(first)} to "
         + " or to ".join(name_nodes(part) for part in others)
-        + ", so their theta have no common scale; add a swap bucket between them, such as "
+        + ", so their theta values have no common scale; add a swap bucket between them, such as "
         + ", ".join(f"{first[0]}:{part[0]}" for part in others)
     )
     return [Finding("components", "all", len(parts), np.nan, "refused", message)]
@@ -64,11 +66,11 @@ def sample_ratio_findings(counts: SwapCounts, significance: float) -> list[Findi
         statistic = (kept - swapped) ** 2 / max(kept + swapped, 1)
         message = f"bucket {name}: {kept:,} pages in the kept arm, {swapped:,} in the swapped arm"
         rows.append(("sample_ratio", name, statistic, float(chi2.sf(statistic, 1)), message))
-    return _test(rows, significance)
+    return _bonferroni(rows, significance)
 
 
 def untouched_findings(counts: SwapCounts, significance: float) -> list[Finding]:
-    """Test whether positions that a bucket does not move are clicked alike in its arms (Wald)."""
+    """Test whether click rates at positions that a bucket does not move differ by arm (Wald)."""
     rows = []
     for name, arms in counts.buckets.items():
         statistic, positions, largest = _untouched(arms)
@@ -79,7 +81,7 @@ def untouched_findings(counts: SwapCounts, significance: float) -> list[Finding]
             )
             p = float(chi2.sf(statistic, positions))
             rows.append(("untouched", name, statistic, p, message))
-    return _test(rows, significance)
+    return _bonferroni(rows, significance)
 
 
 def _untouched(arms: BucketArms) -> tuple[float, int, int]:
@@ -110,11 +112,11 @@ def agreement_findings(curve: ThetaCurve, significance: float) -> list[Finding]:
         f"agreement of the buckets on theta: chi-square {statistic:.1f} with {dof} degrees of "
         "freedom"
     )
-    return _test([("agreement", "buckets", statistic, p, message)], significance)
+    return _bonferroni([("agreement", "buckets", statistic, p, message)], significance)
 
 
 def joint_findings(curve: ThetaCurve, pairs: Iterable[PairEstimate]) -> list[Finding]:
-    """Compare each estimated psi with the product and the minimum of its two theta."""
+    """Compare each estimated psi with the product and the minimum of its two theta values."""
     rows, products, minima = [], 0, 0
     for pair in pairs:
         if pair.source != "estimated" or (pair.k, pair.l) == ANCHOR:
@@ -167,24 +169,24 @@ def trust_findings(fits: list[Regression], significance: float) -> list[Finding]
                 f"other than 0 means {meaning}"
             )
             rows.append((name, str(fit.position), value, p, message))
-        findings += _test(rows, significance)
+        findings += _bonferroni(rows, significance)
     return findings
 
 
 def drift_findings(before: ThetaCurve, after: ThetaCurve, significance: float) -> list[Finding]:
     """Test whether log theta changed between two windows, over their common positions (Wald).
 
-    The covariance of a jackknife cannot be inverted, so the largest change is tested then.
+    A jackknife covariance cannot be inverted; in that case the largest change is tested instead.
     """
     depth = min(before.positions, after.positions)
     both = np.flatnonzero(~np.isnan(before.theta[1:depth]) & ~np.isnan(after.theta[1:depth])) + 1
     if not both.size:
         return []
-    inside = np.ix_(both, both)
+    selected = np.ix_(both, both)
     change = np.log(after.theta[both]) - np.log(before.theta[both])
-    covariance = before.covariance[inside] + after.covariance[inside]
-    errors = np.abs(change) / np.sqrt(np.diag(covariance))
-    largest = int(np.argmax(errors))
+    covariance = before.covariance[selected] + after.covariance[selected]
+    standardised = np.abs(change) / np.sqrt(np.diag(covariance))
+    largest = int(np.argmax(standardised))
     message = (
         f"{both.size} positions compared; largest change at position {both[largest] + 1}: "
         f"{np.expm1(change[largest]):+.1%}"
@@ -194,6 +196,6 @@ def drift_findings(before: ThetaCurve, after: ThetaCurve, significance: float) -
         statistic = float(change @ np.linalg.pinv(covariance, hermitian=True) @ change)
         p = float(chi2.sf(statistic, both.size))
     else:
-        statistic = float(errors[largest])
+        statistic = float(standardised[largest])
         p = min(1.0, both.size * 2 * float(t.sf(statistic, dof)))
-    return _test([("drift", "theta", statistic, p, message)], significance)
+    return _bonferroni([("drift", "theta", statistic, p, message)], significance)

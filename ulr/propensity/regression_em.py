@@ -1,8 +1,9 @@
-"""Regression-EM (Wang et al. 2018): theta and relevance from plain logs, relevance by LightGBM.
+"""Regression-EM (Wang et al. 2018): theta and relevance from logs without a swap experiment.
 
-P(click) = theta_k g_d (docs/methods.md section 3.7). Without features each document has a separate
-g, shrunk to the mean: a document shown once and clicked would otherwise get g = 1 and push theta to
-1. Only documents shown at two positions or more are used then.
+P(click) = theta_k g_d (docs/methods.md section 3.7), where LightGBM fits the relevance g. Without
+features each document has a separate g, shrunk to the mean: a document shown once and clicked would
+otherwise get g = 1 and push theta to 1. Without features, documents shown at only one position are
+also ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ulr.propensity.components import connected_components, unlinked_reasons
 from ulr.propensity.curve import ThetaCurve, jackknife, make_curve
 from ulr.propensity.exposures import Exposures
 
-PRIOR_IMPRESSIONS = 2.0  # weight of the mean when g is shrunk to it
+PRIOR_IMPRESSIONS = 2.0  # weight of the mean, in impressions, in the shrinkage of g
 
 
 def em_step(
@@ -39,8 +40,8 @@ def run_em(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return theta relative to position 1 (positions) and the relevance of every document."""
     if shown.features is None:
-        shown_at = np.bincount(shown.document, minlength=shown.documents)
-        shown = shown.select(shown_at[shown.document] > 1)
+        positions_shown = np.bincount(shown.document, minlength=shown.documents)
+        shown = shown.select(positions_shown[shown.document] > 1)
     theta = 1.0 / np.arange(1, positions + 1) ** 0.5
     relevance = np.full(shown.documents, 0.5)
     impressions = np.bincount(shown.document, shown.impressions, shown.documents)
@@ -70,7 +71,7 @@ def _regress(
         "learning_rate": 0.1,
         "verbosity": -1,
         "deterministic": True,
-        "force_col_wise": True,  # otherwise timing decides, and with it the last bits
+        "force_col_wise": True,  # otherwise LightGBM decides by timing, and the last bits vary
         "num_threads": threads,
     }
     dataset.set_label(np.clip(target, 0, 1))
@@ -88,14 +89,14 @@ def em_curve(
     min_clicks: int,
     folds: int = 8,
 ) -> ThetaCurve:
-    """Estimate theta; its errors do not contain the bias that a misfitted g leaves."""
+    """Estimate theta; the standard errors do not include the bias of a misspecified g."""
 
     def estimate(exposures: Exposures) -> np.ndarray:
         return run_em(exposures, positions, rounds=rounds, trees=trees, leaves=leaves)[0]
 
     theta = estimate(shown)
     fold_of = shown.block[shown.document] % folds
-    without = [np.log(estimate(shown.select(fold_of != fold))) for fold in range(folds)]
+    leave_one_out = [np.log(estimate(shown.select(fold_of != fold))) for fold in range(folds)]
     support = np.bincount(shown.position, shown.clicks, positions).astype(np.int64)
     components = _components(shown, positions)
     reasons = {
@@ -103,16 +104,16 @@ def em_curve(
         for i in np.flatnonzero(support < min_clicks)
         if i > 0
     }
-    if shown.features is None:  # features carry relevance between positions, documents need links
+    if shown.features is None:  # only features link positions without a common document
         reasons |= unlinked_reasons(components, components[0])
     return make_curve(
-        "regression_em", theta, jackknife(np.array(without)), support, reasons,
+        "regression_em", theta, jackknife(np.array(leave_one_out)), support, reasons,
         components=components, dof=folds - 1,
     )  # fmt: skip
 
 
 def _components(shown: Exposures, positions: int) -> list[list[int]]:
-    """Return the components of positions that are linked by a document shown at both."""
+    """Return the connected components of positions, linked by documents shown at both."""
     order = np.lexsort((shown.position, shown.document))
     document, position = shown.document[order], shown.position[order] + 1
     same = document[1:] == document[:-1]

@@ -1,8 +1,8 @@
-"""The validation metric of a running training in MLflow, sent by a background thread.
+"""Send the validation metric of a training in progress to MLflow from a background thread.
 
 A slow or unreachable server must not delay the training, so values are sent in batches and errors
-are ignored. MLflow's asynchronous queue would delay every exit while the server is down. The
-registered training has the complete history and replaces the live run.
+are ignored. MLflow's asynchronous logging is not used, because it would delay every exit while the
+server is down. The run of the registered model has the complete history and replaces the live run.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ulr.registry.tags import LIVE
 from ulr.training.loop import IterationCallback
 
 INTERVAL_S = 5.0
-CLOSE_TIMEOUT_S = 5.0  # for the last batch
+CLOSE_TIMEOUT_S = 5.0  # to send the last batch
 
 
 class LiveRun:
-    """The live run of one training. fingerprint: of the training when it is registered."""
+    """The live run of one training. fingerprint: the one that the model is registered with."""
 
     def __init__(self, registry: Registry, name: str, fingerprint: str, metric: str) -> None:
         self._registry, self._name, self._fingerprint = registry, name, fingerprint
@@ -37,7 +37,7 @@ class LiveRun:
         self._thread.start()
 
     def report(self, iteration: int, value: float | None) -> None:
-        """Enqueue the value of an iteration."""
+        """Enqueue the metric value of an iteration."""
         if value is not None and math.isfinite(value):
             self._values.put((iteration, value))
 
@@ -48,30 +48,30 @@ class LiveRun:
         self._timed_out = self._thread.is_alive()
 
     def _send_until_closed(self) -> None:
-        run = None
-        with contextlib.suppress(Exception):  # no error of the server may stop the training
+        run_id = None
+        with contextlib.suppress(Exception):  # a server error must not stop the training
             while not self._closed.wait(INTERVAL_S):
-                run = self._send(run)
-            run = self._send(run) if run else None
-            if run:
-                self._registry.client.set_terminated(run)
-            if run and self._timed_out:  # the training may have been registered in the meantime
-                self._registry.client.delete_run(run)
+                run_id = self._send(run_id)
+            run_id = self._send(run_id) if run_id else None
+            if run_id:
+                self._registry.client.set_terminated(run_id)
+            if run_id and self._timed_out:  # the model may have been registered in the meantime
+                self._registry.client.delete_run(run_id)
 
-    def _send(self, run: str | None) -> str | None:
-        """Send the enqueued values; the first ones create the run. Return the id of the run."""
+    def _send(self, run_id: str | None) -> str | None:
+        """Send the enqueued values, creating the run if there is none; return the run id."""
         now = int(time.time() * 1000)
-        values = [Metric(self._metric, value, now, step) for step, value in self._take()]
+        values = [Metric(self._metric, value, now, step) for step, value in self._drain()]
         if not values:
-            return run
+            return run_id
         client = self._registry.client
-        if run is None:
+        if run_id is None:
             experiment, tags = self._registry.experiment_id(), {LIVE: self._fingerprint}
-            run = client.create_run(experiment, run_name=self._name, tags=tags).info.run_id
-        client.log_batch(run, values)
-        return run
+            run_id = client.create_run(experiment, run_name=self._name, tags=tags).info.run_id
+        client.log_batch(run_id, values)
+        return run_id
 
-    def _take(self) -> Iterator[tuple[int, float]]:
+    def _drain(self) -> Iterator[tuple[int, float]]:
         with contextlib.suppress(queue.Empty):
             while True:
                 yield self._values.get_nowait()
@@ -81,7 +81,7 @@ class LiveRun:
 def live_run(
     registry: Registry | None, name: str, fingerprint: str, metric: str
 ) -> Iterator[IterationCallback]:
-    """Yield a callback that sends every iteration of the block; without a registry, a no-op."""
+    """Yield a callback that sends the metric of an iteration; a no-op without a registry."""
     if registry is None:
         yield lambda iteration, value: None
         return

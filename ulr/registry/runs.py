@@ -1,4 +1,4 @@
-"""A training as an MLflow run: its record and its model."""
+"""Write a trained model and its record (settings, metrics, files) to an MLflow run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARAM_LENGTH = 500
 
 
 def history_name(metric: str) -> str:
-    """Return the name of a validation metric by iteration."""
+    """Return the MLflow name of a validation metric that is logged per iteration."""
     return f"validation_{metric}"
 
 
@@ -43,9 +43,9 @@ def write_record(client: MlflowClient, run_id: str, submission: Submission) -> N
 
 
 def write_model(submission: Submission, folder: Path) -> str:
-    """Log the Booster in MLflow's LightGBM flavour, with the files beside it; return its URI.
+    """Log the Booster and the submission's files in MLflow's LightGBM flavour; return the URI.
 
-    Loading it needs lightgbm and not this package.
+    Loading the model requires lightgbm but not this package.
     """
     booster = load_booster(submission.model)
     example = np.array(submission.example, np.float32)

@@ -1,7 +1,7 @@
-"""The facts of a run: everything its page shows, as plain values that are stored as JSON.
+"""The facts of a run: all data of its report page, as plain values that are stored as JSON.
 
-The tables they come from are replaced by the next run. The same facts give the same page, byte for
-byte.
+They are stored because the next run replaces the tables from which they were read. Rendering is
+deterministic: equal facts give byte-identical pages.
 """
 
 from __future__ import annotations
@@ -17,21 +17,25 @@ NIGHT, RERUN, COMPARE = "night", "rerun", "compare"
 
 @dataclass(frozen=True)
 class Facts:
-    """One run. A part without data is empty; `missing` may have the reason, by name of the part.
+    """The data of one run. A field without data is empty; `missing` may contain the reason.
 
     kind           night | rerun | compare
-    window         dates of the log;  evaluated_on  the dates D1..D2 of the held-out queries
+    window         dates of the click log
+    evaluated_on   dates of the held-out queries, as D1..D2
     methods        trained methods, the most important one first
-    metric         the metric that decides
-    stages         of a night: stage, status, seconds, message
-    verdict        of a night: outcome, version, champion, passed, reasons, against
+    metric         the metric by which models are ranked and promoted
+    stages         of a nightly run: stage, status, seconds, message
+    verdict        of a nightly run: outcome, version, champion, passed, reasons, against
     metrics        rows of the table `metrics`, over all traffic
-    curve, joint, diagnostics   rows of the propensity tables;  truth  of the simulator's
+    curve, joint, diagnostics   rows of the propensity tables
+    truth          rows of the simulator's table of true theta and psi
     weights        by method: position, name, value
     trainings      by method: trees, validation by iteration, t_plus, t_minus, failures
-    days           by date: counts;  quarantine  example rows of every reason
+    days           counts by date
+    quarantine     example rows of every quarantine reason
     changed        names of the settings that differ from the defaults
     variants       by model: settings, other than the method, that differ from the first model's
+    missing        reason by field name
     """
 
     kind: str
@@ -59,7 +63,7 @@ class Facts:
 
     @property
     def report_name(self) -> str:
-        """The name of the run on the command line, and of its files in the warehouse."""
+        """The name of the run on the command line and in its file names in the warehouse."""
         return self.name if self.kind == NIGHT else f"{self.kind}-{self.name}"
 
     def to_json(self) -> dict[str, Any]:
@@ -68,17 +72,17 @@ class Facts:
 
 
 def read_facts(content: Mapping[str, Any]) -> Facts:
-    """Return the facts that `to_json` wrote; parts that a later version added are ignored."""
+    """Return the facts that `to_json` wrote; fields added by a later version are ignored."""
     names = {f.name for f in fields(Facts)}
     return Facts(**{name: value for name, value in content.items() if name in names})
 
 
 class Missing(Exception):
-    """A section has no data; the message says why."""
+    """The error of a section without data; the message is the reason."""
 
 
 def require(facts: Facts, part: str, description: str) -> Any:
-    """Return a part of the facts; raise Missing with the reason if it is empty."""
+    """Return a field of the facts; raise Missing with the reason if it is empty."""
     value = getattr(facts, part)
     if not value:
         raise Missing(facts.missing.get(part) or f"This run has no {description}.")
@@ -86,15 +90,15 @@ def require(facts: Facts, part: str, description: str) -> Any:
 
 
 def by_method(facts: Facts, values: Mapping[str, T]) -> dict[str, T]:
-    """Return the values in the order of the methods; JSON files have sorted keys."""
+    """Return the values in the order of the methods, because JSON files store keys sorted."""
     return {name: values[name] for name in (*facts.methods, *values) if name in values}
 
 
 def segments_of(rows: Iterable[Row]) -> list[str | None]:
-    """Return the segments of the rows: all traffic (None), then the others in their order."""
+    """Return the segments: all traffic (None), then those of the rows in order of appearance."""
     return list(dict.fromkeys([None, *(row["segment"] for row in rows)]))
 
 
 def segment_name(segment: str | None) -> str:
-    """Return the name of a segment on the page."""
+    """Return the display name of a segment."""
     return "all traffic" if segment is None else segment

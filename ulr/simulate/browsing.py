@@ -1,8 +1,9 @@
 """Browsing models: which positions users examine, and the true theta and psi of each model.
 
 `attractive` (bool, pages x positions): whether each document would be clicked if it were examined.
-A click is examined and attractive. `attraction` (float64, queries x positions) is its probability,
-and `weight` (float64, one per query) the query's share of the traffic.
+A document is clicked if it is examined and attractive. `attraction` (float64, queries x positions)
+is the probability of `attractive`, and `weight` (float64, one per query) is the query's share of
+the traffic.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-# Fixation rates by rank of the 2005 eye-tracking study that web search simulations often use.
+# Fixation rates by rank from the 2005 eye-tracking study often used in web search simulations.
 EYE_TRACKING = (0.68, 0.61, 0.48, 0.34, 0.28, 0.20, 0.11, 0.10, 0.08, 0.06)
 
 
@@ -32,7 +33,9 @@ def power_curve(positions: int, eta: float) -> np.ndarray:
 
 
 def eye_tracking_curve(positions: int, eta: float) -> np.ndarray:
-    """Return the eye-tracking curve to the power eta, continued past rank ten by its last ratio."""
+    """Return the eye-tracking curve to the power eta.
+
+    After rank 10 the curve is extrapolated with the ratio of its last two values."""
     curve = np.array(EYE_TRACKING)
     steps = np.arange(1, max(positions - curve.size, 0) + 1)
     tail = curve[-1] * (curve[-1] / curve[-2]) ** steps
@@ -44,7 +47,7 @@ CURVES = {"power": power_curve, "eye_tracking": eye_tracking_curve}
 
 @dataclass(frozen=True)
 class Independent:
-    """Positions are examined independently: psi = theta_k theta_l."""
+    """Independent examination of each position: psi = theta_k theta_l."""
 
     theta: np.ndarray
 
@@ -59,7 +62,7 @@ class Independent:
 
 @dataclass(frozen=True)
 class Continuous:
-    """Users read from the top to one depth per page: psi = min(theta_k, theta_l)."""
+    """Reading from the top down to one random depth per page: psi = min(theta_k, theta_l)."""
 
     theta: np.ndarray
 
@@ -72,8 +75,11 @@ class Continuous:
 
 @dataclass(frozen=True)
 class RowSkipping:
-    """A grid of `width` columns: a row is skipped with probability gamma; after rank v the user
-    continues with probability continue_probability[v - 1] (Kurennoy eq. 22-24)."""
+    """Row skipping in a grid of `width` columns (Kurennoy eq. 22-24).
+
+    A row is skipped with probability gamma. After examining rank v the user continues with
+    probability continue_probability[v - 1].
+    """
 
     gamma: float
     continue_probability: np.ndarray
@@ -125,8 +131,11 @@ class RowSkipping:
 
 @dataclass(frozen=True)
 class Cascade:
-    """Dynamic Bayesian network: users read from the top; a click satisfies with probability phi
-    and ends the page, else they continue with probability beta. phi = beta = 1: plain cascade."""
+    """Dynamic Bayesian network (DBN); the cascade model if phi = beta = 1.
+
+    Users read from the top. A click satisfies the user with probability phi, and a satisfied user
+    leaves the page; otherwise the user continues with probability beta.
+    """
 
     phi: float
     beta: float
@@ -154,7 +163,7 @@ class SingleChoice:
     """Plackett-Luce: the user chooses exactly one of the attractive documents, with odds theta(k).
 
     The click rate of a document depends on its neighbours, so clicks are not affine in relevance,
-    and no position-based method can correct them.
+    and position-based methods cannot correct them.
     """
 
     theta: np.ndarray
@@ -167,7 +176,7 @@ class SingleChoice:
         return np.arange(attractive.shape[1]) == chosen[:, None]
 
     def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Return P(chosen | attractive) on the diagonal, averaged, and 0 elsewhere.
+        """Return P(chosen | attractive), averaged over traffic, on the diagonal, and 0 elsewhere.
 
         With odds w and attractions p, P(k chosen | k attractive) is the integral over v in (0, 1)
         of the product over j != k of (1 - p_j + p_j v^(w_j / w_k)).
@@ -175,10 +184,10 @@ class SingleChoice:
         nodes, node_weight = np.polynomial.legendre.leggauss(48)
         v = (nodes + 1) / 2
         psi = np.zeros((self.theta.size, self.theta.size))
-        for some in np.array_split(np.arange(len(weight)), len(weight) // 1024 + 1):
+        for chunk in np.array_split(np.arange(len(weight)), len(weight) // 1024 + 1):
             for k, odds in enumerate(self.theta):
                 powers = v[:, None] ** (self.theta / odds)
-                factors = 1 - attraction[some, None, :] * (1 - powers)
+                factors = 1 - attraction[chunk, None, :] * (1 - powers)
                 factors[:, :, k] = 1.0
-                psi[k, k] += weight[some] @ (np.prod(factors, axis=2) @ node_weight) / 2
+                psi[k, k] += weight[chunk] @ (np.prod(factors, axis=2) @ node_weight) / 2
         return psi

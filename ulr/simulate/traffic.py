@@ -1,6 +1,6 @@
 """Draw result pages from a catalogue of queries: query, segment, bucket, ranking and clicks.
 
-Pure numpy; a block of pages depends only on its random stream.
+The module uses NumPy only; a block of pages depends only on its random stream.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Catalogue:
 class DailyRankings:
     """The rankings of one date, queries x positions.
 
-    documents: int64, rows of the catalogue. relevance: float64. Both are -1 past a ranking's end.
+    documents: int64, rows of the catalogue. relevance: float64. Both are -1 after the end of a
+    ranking.
     """
 
     documents: np.ndarray
@@ -40,7 +41,7 @@ class DailyRankings:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Swap buckets with their shares of the traffic; the rest of the traffic is in none."""
+    """Swap buckets with their shares of the traffic; the remaining traffic is in no bucket."""
 
     buckets: tuple[str, ...]
     shares: tuple[float, ...]
@@ -52,7 +53,7 @@ class Experiment:
         return np.array(rows)
 
     def depths(self) -> np.ndarray:
-        """Return the deepest position of each bucket, after a 0 for no bucket."""
+        """Return the deepest position of each bucket; element 0 stands for no bucket and is 0."""
         return np.array([0] + [parse_bucket(name).last_position for name in self.buckets])
 
 
@@ -61,7 +62,7 @@ class Pages:
     """A block of drawn pages.
 
     query, segment, bucket (0: none), swapped: one per page. documents (rows of the catalogue, -1
-    past a page's end) and clicks (bool): pages x positions.
+    after the last document) and clicks (bool): pages x positions.
     """
 
     query: np.ndarray
@@ -73,7 +74,7 @@ class Pages:
 
 
 def query_shares(queries: int, zipf: float, hot_query_fraction: float) -> np.ndarray:
-    """Return the queries' shares of the traffic: Zipf's law, and extra traffic to query 0."""
+    """Return the queries' shares of the traffic: Zipf's law plus extra traffic for query 0."""
     shares = np.arange(1, queries + 1, dtype=float) ** -zipf
     shares *= (1 - hot_query_fraction) / shares.sum()
     shares[0] += hot_query_fraction
@@ -111,7 +112,8 @@ def draw_pages(
     models: Sequence[ClickModel],
     experiment: Experiment,
 ) -> Pages:
-    """Draw `count` pages. Do not reorder the draws: the same seed must give the same log."""
+    """Draw `count` pages."""
+    # Do not reorder the calls of `rng`: the same seed must always give the same log.
     positions = rankings.documents.shape[1]
     query = np.searchsorted(query_cdf, rng.random(count) * query_cdf[-1], side="right")
     segment = np.searchsorted(segment_cdf, rng.random(count) * segment_cdf[-1], side="right")
@@ -120,7 +122,7 @@ def draw_pages(
     bucket[bucket > len(experiment.buckets)] = 0
     swapped = rng.random(count) < 0.5
 
-    # A page too short for its bucket is in no bucket.
+    # A page that is too short for its bucket is in no bucket.
     lengths = (rankings.documents >= 0).sum(axis=1)[query]
     bucket[experiment.depths()[bucket] > lengths] = 0
     arm = np.where(swapped, bucket, 0)

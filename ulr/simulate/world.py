@@ -1,8 +1,8 @@
 """Queries, documents, features and graded labels: synthetic, or read from LETOR files.
 
-The utility of the synthetic world is not linear (an interaction, a V, a wave, a step, a maximum),
-so that trees can be clearly better than the linear production ranker. Queries come in blocks, each
-with its own random stream, so that any task can draw any block.
+The utility of the synthetic world is nonlinear (an interaction, an absolute value, a sine, a step,
+a maximum), so that trees can be clearly better than the linear production ranker. Queries are drawn
+in blocks with separate random streams, so that any Spark task can draw any block.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_LABEL = len(LABEL_QUANTILES)
 
 @dataclass(frozen=True)
 class Names:
-    """Query ids, document ids query after query, and the number of documents of each query."""
+    """Query ids, document ids grouped by query, and the number of documents of each query."""
 
     queries: pa.Array
     documents: pa.Array
@@ -64,7 +64,7 @@ class Synthetic:
         return MAX_LABEL
 
     def block(self, number: int) -> WorldBlock:
-        """Draw one block; it depends on the seed and its number only."""
+        """Draw one block; the random stream depends only on the seed and the block number."""
         first = number * BLOCK
         count = min(BLOCK, self.queries - first)
         features, utility = self._draw(number, count)
@@ -84,8 +84,8 @@ class Synthetic:
     def _draw(self, number: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         rng = stream(self.seed, "world", number)
         shape = (count, self.docs_per_query, self.features)
-        of_query = rng.standard_normal((count, 1, self.features), np.float32)
-        x = 0.3 * of_query + rng.standard_normal(shape, np.float32)
+        query_effect = rng.standard_normal((count, 1, self.features), np.float32)
+        x = 0.3 * query_effect + rng.standard_normal(shape, np.float32)
         x = x.reshape(-1, self.features)
         utility = 1.5 * x[:, 0] * x[:, 1] + 1.2 * np.abs(x[:, 2]) + np.sin(2 * x[:, 3])
         utility += (x[:, 4] > 0.5) + 0.8 * x[:, 5] + 0.5 * np.maximum(x[:, 6], x[:, 7])
@@ -93,7 +93,7 @@ class Synthetic:
         return x, utility
 
     def _thresholds(self) -> np.ndarray:
-        """Return the utilities between grades: quantiles of the first block."""
+        """Return the utility thresholds between grades: quantiles of the first block."""
         _, utility = self._draw(0, min(BLOCK, self.queries))
         return np.quantile(utility, LABEL_QUANTILES)
 
@@ -110,11 +110,11 @@ class Judged:
 
     @property
     def max_label(self) -> int:
-        """The best grade in the files, at least 1."""
+        """The highest grade in the files, at least 1."""
         return max(int(self.documents.labels.max()), 1)
 
     def block(self, number: int) -> WorldBlock:
-        """Return all documents, query after query."""
+        """Return all documents, grouped by query."""
         order = self._order()
         documents = self.documents
         return WorldBlock(self.names(), documents.features[order], documents.labels[order])
@@ -134,7 +134,7 @@ World = Synthetic | Judged
 
 @dataclass(frozen=True)
 class LinearRanker:
-    """The production system: ridge regression of the labels on standardised features."""
+    """The production ranker: ridge regression of the labels on standardised features."""
 
     centre: np.ndarray
     scale: np.ndarray
@@ -146,7 +146,7 @@ class LinearRanker:
 
 
 def weak_ranker(block: WorldBlock, queries: int) -> LinearRanker:
-    """Fit a ranker on the documents of a block's first queries, so that it can be improved on."""
+    """Fit a ranker on only a block's first queries, so that trained models can outperform it."""
     rows = int(block.names.doc_counts[:queries].sum())
     x, y = block.features[:rows].astype(float), block.labels[:rows].astype(float)
     centre, scale = x.mean(axis=0), x.std(axis=0)

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     )
     if not np.isfinite(plan[0].days):
         unclicked = ", ".join(b.measures for b in plan if not np.isfinite(b.pages))
-        raise UserError(f"no clicks to plan {unclicked} from; lower plan_swaps.positions")
+        raise UserError(f"cannot plan {unclicked} without clicks; lower plan_swaps.positions")
     print_table(_table(plan))
     lost = sum(b.clicks_lost_a_day for b in plan)
     clicks = float(np.diag(rates).sum()) * pages / len(dates)
@@ -73,13 +73,13 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
 
 
 def _current_theta(warehouse: Warehouse, positions: int) -> tuple[np.ndarray, str]:
-    """Return the published theta, or 1 / k, and which of them it is."""
+    """Return theta, as published or else 1 / k, and a description of its source."""
     curve = 1.0 / np.arange(1, positions + 1)
     if warehouse.current("propensities") is None:
         return curve, "1 / k (no propensities are published yet)"
     for row in warehouse.read("propensities").to_pylist():
-        inside = row["segment"] is None and row["position"] <= positions
-        if inside and row["theta"] is not None:
+        needed = row["segment"] is None and row["position"] <= positions
+        if needed and row["theta"] is not None:
             curve[row["position"] - 1] = row["theta"]
     return curve, "the published propensities"
 
