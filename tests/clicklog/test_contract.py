@@ -9,12 +9,12 @@ from ulr.clicklog.contract import check_pages
 
 
 @given(st.lists(any_pages(), min_size=1, max_size=20))
-def test_the_reason_of_every_page_is_that_of_the_plain_python_rules(pages):
+def test_reasons_equal_those_of_a_plain_python_reference(pages):
     assert check_pages(as_batch(pages)).reason.to_pylist() == [oracle.broken_rule(p) for p in pages]
 
 
 @given(st.lists(good_pages(), min_size=1, max_size=10))
-def test_good_pages_are_good(pages):
+def test_valid_pages_break_no_rule(pages):
     assert check_pages(as_batch(pages)).bad.size == 0
 
 
@@ -25,7 +25,7 @@ def test_a_slice_of_a_batch_is_checked_like_the_whole(pages, start):
     assert check_pages(batch.slice(start)).reason.to_pylist() == whole[start:]
 
 
-def test_a_problem_recorded_by_the_reader_precedes_every_rule():
+def test_a_problem_recorded_by_the_reader_takes_precedence_over_every_rule():
     batch = as_batch([{"session_id": None, "clicks": None}])
     at = batch.schema.get_field_index("problem")
     batch = batch.set_column(at, batch.schema.field(at), ["bad_type"])

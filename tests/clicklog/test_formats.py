@@ -42,7 +42,7 @@ def test_text_formats_give_the_same_groups_as_parquet(spark, tmp_path, form, wri
     assert reasons_in(text.manifest.counts) == reasons
 
 
-def test_every_csv_file_is_read_by_its_own_header(spark, tmp_path):
+def test_every_csv_file_is_read_with_its_own_header(spark, tmp_path):
     rng = random.Random(15)
     log = [page(n, rng) for n in range(60)]
     names = list(log[0])
@@ -117,8 +117,9 @@ def test_impressions_give_the_same_groups_as_pages(spark, tmp_path):
     assert outcome.manifest.counts["duplicate_rows"] == 40
 
 
-def test_every_file_of_impressions_is_read_by_its_own_columns(spark, tmp_path):
-    """One lacks the optional columns, one is as pandas writes it, one has numeric names."""
+def test_every_file_of_impressions_is_read_with_its_own_columns_and_types(spark, tmp_path):
+    # One file lacks the optional columns, one has nanoseconds as pandas writes them, and one has
+    # numeric query ids and floating-point positions.
     rng = random.Random(16)
     pages = [page(n, rng) | {"query_id": f"{n % 7}"} for n in range(60)]
     tables = []
@@ -153,7 +154,7 @@ def test_a_position_that_is_not_a_whole_number_is_quarantined(spark, tmp_path):
     assert (row["reason"], json.loads(row["raw"])["position"]) == ("bad_type", 2.7)
 
 
-def test_broken_impressions_are_quarantined_session_by_session(spark, tmp_path):
+def test_broken_impressions_are_quarantined_by_session(spark, tmp_path):
     def shown(session, position, doc="d", clicked=False, query="q"):
         return {"session_id": session, "query_id": query, "shown_at": NOON, "doc_id": doc,
                 "position": position, "clicked": clicked}  # fmt: skip
@@ -200,7 +201,7 @@ def test_a_log_without_date_folders_is_filtered_by_time(spark, tmp_path):
 
 @pytest.mark.parametrize("form", ["parquet", "json", "csv"])
 def test_folder_names_may_define_columns(spark, tmp_path, form):
-    """As Spark's partitionBy writes them: not in the files, and with a special name for null."""
+    # As Spark's partitionBy writes them: not in the files, and with a special name for null.
     rng = random.Random(19)
     log = [page(n, rng) for n in range(40)]
     write = {"parquet": write_parquet, "json": write_json, "csv": write_csv}[form]
@@ -216,7 +217,7 @@ def test_folder_names_may_define_columns(spark, tmp_path, form):
 
 
 @pytest.mark.parametrize("form", ["parquet", "json"])
-def test_a_log_without_a_row_is_an_empty_table(spark, tmp_path, form):
+def test_a_log_without_rows_gives_an_empty_table(spark, tmp_path, form):
     write = write_parquet if form == "parquet" else write_json
     outcome = build(spark, tmp_path / "w", write(tmp_path / "log", []), f"log.format={form}")
     expected = "0 pages -> 0 groups, 0 patterns; the log has no row of this date"
@@ -224,7 +225,7 @@ def test_a_log_without_a_row_is_an_empty_table(spark, tmp_path, form):
     assert rows_of(tmp_path / "w", "groups") == []
 
 
-def test_a_log_that_cannot_be_read_is_one_clear_line(spark, tmp_path):
+def test_a_log_that_cannot_be_read_is_reported_with_the_cause(spark, tmp_path):
     with pytest.raises(UserError, match="no log files at"):
         build(spark, tmp_path / "w", tmp_path / "absent")
     write_parquet(tmp_path / "log" / f"dt={DATE}", [page(1, random.Random(0))])
@@ -241,12 +242,12 @@ def test_a_log_that_cannot_be_read_is_one_clear_line(spark, tmp_path):
         build(spark, tmp_path / "w", tmp_path / "log")
 
 
-def test_a_file_of_text_may_have_any_name(spark, tmp_path):
+def test_the_name_of_a_text_file_may_contain_special_characters(spark, tmp_path):
     rng = random.Random(18)
     path = write_json(tmp_path / "log {old} [1]", [page(n, rng) for n in range(5)])
     (path / "log.json").rename(path / "what? [a-b].json")
-    found = LogFiles(DATE, Storage(str(path)), Storage(str(path)).files(), False)
-    assert read_typed_rows(spark, found, "json", page_schema).count() == 5
+    log_files = LogFiles(DATE, Storage(str(path)), Storage(str(path)).files(), False)
+    assert read_typed_rows(spark, log_files, "json", page_schema).count() == 5
 
 
 @pytest.mark.parametrize(
@@ -256,14 +257,14 @@ def test_a_file_of_text_may_have_any_name(spark, tmp_path):
      ("abfs://box@account.host/log?x=1", "abfs://box@account.host/log/a/b.json"),
      ("s3a://bucket", "s3a://bucket/a/b.json")],
 )  # fmt: skip
-def test_the_url_for_spark_names_the_file_on_its_filesystem(folder, expected):
+def test_the_url_for_spark_keeps_the_filesystem_of_the_log(folder, expected):
     assert spark_url(folder, "a/b.json") == expected
 
 
 @pytest.mark.parametrize(
     "pattern", ["dt={date}", "*/part-*.parquet", "dt=2026-01-01/part-0.parquet"]
 )
-def test_a_path_may_name_the_date_a_pattern_or_one_file(spark, tmp_path, pattern):
+def test_a_path_may_contain_the_date_or_a_pattern_or_be_one_file(spark, tmp_path, pattern):
     rng = random.Random(14)
     write_parquet(tmp_path / f"dt={DATE}", [page(n, rng) for n in range(30)], files=1)
     outcome = build(spark, tmp_path / "w", tmp_path / pattern)

@@ -28,7 +28,7 @@ def log_batch(**columns: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(good | columns)
 
 
-def test_a_value_that_does_not_cast_makes_only_its_row_a_bad_type():
+def test_a_value_that_cannot_be_cast_is_a_bad_type_of_its_row_only():
     clicks = [["true", "false"], None, ["true"], ["no", "maybe"], [], ["false", None], ["1"]]
     when = ["2026-01-01T12:00:00Z"] * 5 + ["yesterday", None]
     read = conform(
@@ -45,7 +45,7 @@ def test_a_value_that_does_not_cast_makes_only_its_row_a_bad_type():
     assert read["shown_at"].to_pylist() == [NOON] * 5 + [None, None]
 
 
-def test_only_folders_named_name_equals_value_define_columns():
+def test_only_folder_names_with_an_equals_sign_define_columns():
     path = (
         "clicks/dt=2026-01-01/segment=a%2Fb/swapped=__HIVE_DEFAULT_PARTITION__/query_id=q.parquet"
     )
@@ -53,7 +53,7 @@ def test_only_folders_named_name_equals_value_define_columns():
 
 
 def test_list_views_are_read_as_lists():
-    """Arrow's cast of list views omits the last offset."""
+    # Arrow's cast of list views omits the last offset.
     docs = [["a", "b"], None, [], ["c", None], ["d"], ["e", "f"], ["g"]]
     for kind in (pa.list_view(pa.string()), pa.large_list_view(pa.string())):
         read = conform(log_batch(doc_ids=pa.array(docs, kind)), "log.parquet", page_schema)
@@ -76,8 +76,7 @@ def test_pages_with_long_lists_are_read_a_few_at_a_time(tmp_path, monkeypatch):
     assert [b.num_rows for b in read if len(b["doc_ids"][0]) == 1] == [ROWS]
 
 
-def test_times_are_truncated_to_microseconds():
-    """As pandas writes them: nanoseconds, with or without a time zone."""
+def test_nanoseconds_with_or_without_a_time_zone_are_truncated_to_microseconds():
     nanoseconds = int(NOON.timestamp()) * 10**9 + 123_456_789
     for zone in ("UTC", None):
         when = pa.array([nanoseconds] * ROWS, pa.timestamp("ns", zone))
@@ -86,7 +85,7 @@ def test_times_are_truncated_to_microseconds():
         assert set(read["shown_at"].to_pylist()) == {NOON + dt.timedelta(microseconds=123_456)}
 
 
-def test_a_column_of_a_type_that_cannot_be_cast_makes_every_row_a_bad_type():
+def test_a_column_that_cannot_be_cast_is_a_bad_type_of_every_row():
     read = conform(
         log_batch(clicks=pa.array(["yes"] * (ROWS - 1) + [None])), "log.parquet", page_schema
     )

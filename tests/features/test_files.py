@@ -54,8 +54,8 @@ def test_characters_that_lightgbm_does_not_allow_are_replaced_and_names_must_be_
         (NAMES, NAMES, ""),
         (NAMES, [], ""),
         ([], NAMES, ""),
-        (NAMES, ["price", "age", "stock"], "feature 2 is age where it is stock"),
-        (NAMES, ["price"], "1 features where there are 3"),
+        (NAMES, ["price", "age", "stock"], "feature 2 is age instead of stock"),
+        (NAMES, ["price"], "1 features instead of 3"),
     ],
 )
 def test_the_first_different_name_is_reported(expected, names, message):
@@ -64,7 +64,7 @@ def test_the_first_different_name_is_reported(expected, names, message):
 
 def test_files_of_one_table_must_have_their_features_in_one_order(tmp_path):
     path = written(tmp_path, "b.parquet", NAMES[::-1])
-    with pytest.raises(UserError, match="feature 1 is age where it is price in another file"):
+    with pytest.raises(UserError, match="feature 1 is age instead of price in another file"):
         next(read_features("", path, NAMES))
 
 
@@ -92,7 +92,7 @@ ODD = [
     ({"features": [None, [1.0]]}, "features is null in 1 of 2 rows"),
     ({"features": [["x"], ["y"]]}, "features is list<element: string> where list<item: float>"),
     ({"features": [1.0, 2.0]}, "features is double where list"),
-    ({"label": [0.5, 1.0]}, "label is double where int32 is expected"),
+    ({"label": [0.5, 1.0]}, "label is double, expected int32"),
 ]
 
 

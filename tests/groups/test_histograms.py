@@ -36,7 +36,7 @@ def test_groups_expand_back_to_the_click_vectors_of_their_pages(pages):
 
 
 @given(st.lists(pages_lists, min_size=1, max_size=4), st.randoms())
-def test_merging_in_any_order_and_grouping_gives_the_same_bytes(parts, random):
+def test_merging_in_any_order_and_grouping_gives_the_same_table(parts, random):
     tables = [fold(pages) for pages in parts]
     together = canonical(merge([fold([p for pages in parts for p in pages])]))
     random.shuffle(tables)
@@ -48,19 +48,19 @@ def test_merging_in_any_order_and_grouping_gives_the_same_bytes(parts, random):
 
 
 @given(st.lists(good_pages(max_length=150, queries=1), min_size=1, max_size=6))
-def test_patterns_of_more_than_64_positions_survive(pages):
+def test_patterns_of_more_than_64_positions_are_preserved(pages):
     table = canonical(merge([fold(pages, max_position=200)]))
     assert oracle.expand_groups(table.to_pylist()) == oracle.click_histograms(pages, 200)
 
 
 @given(pages_lists, st.integers(1, 5))
-def test_lists_are_cut_at_the_deepest_position(pages, last):
+def test_lists_are_truncated_at_max_position(pages, last):
     table = canonical(merge([fold(pages, last)]))
     assert oracle.expand_groups(table.to_pylist()) == oracle.click_histograms(pages, last)
 
 
 @given(st.lists(good_pages(max_length=150), min_size=1, max_size=8), st.integers(1, 140))
-def test_cutting_a_table_keeps_the_first_positions_of_its_click_vectors(pages, depth):
+def test_truncating_a_table_keeps_the_first_positions_of_its_click_vectors(pages, depth):
     heads = Counter()
     for row in cut_lists(canonical(merge([fold(pages, 200)])), depth).to_pylist():
         for (*_, docs), histogram in oracle.expand_groups([row]).items():
@@ -79,7 +79,7 @@ def test_patterns_are_sorted_and_the_ranking_is_the_hash_of_the_documents(pages)
 
 
 @given(pages_lists)
-def test_the_same_pages_twice_double_every_count(pages):
+def test_adding_the_same_pages_twice_doubles_every_count(pages):
     doubled = canonical(merge([fold(pages), fold(pages)]))
     expected = {k: Counter({c: 2 * n for c, n in h.items()})
                 for k, h in oracle.click_histograms(pages, 50).items()}  # fmt: skip

@@ -1,4 +1,4 @@
-"""From pages to published groups and quarantine."""
+"""The stage that publishes groups and quarantine from pages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_ten_thousand_rows_with_every_kind_of_broken_row_are_counted_exactly(spa
     assert all(Path(row["source"]).name.startswith("part-") for row in quarantine)
 
 
-def test_tables_have_their_schemas_and_a_query_lives_in_one_file(spark, tmp_path):
+def test_tables_have_their_schemas_and_a_query_is_in_one_file(spark, tmp_path):
     log, _, _ = broken_log(2000, seed=2)
     build(spark, tmp_path / "w", write_parquet(tmp_path / "log", log))
     warehouse = Warehouse(str(tmp_path / "w"))
@@ -68,7 +68,7 @@ def test_groups_do_not_depend_on_how_the_log_is_split_into_files(spark, tmp_path
     build(spark, tmp_path / "a", write_parquet(tmp_path / "one", log, files=1))
     build(spark, tmp_path / "b", write_parquet(tmp_path / "five", log[::-1], files=5))
     files = [Warehouse(str(tmp_path / x)).files("groups", f"dt={DATE}") for x in "ab"]
-    contents = [[Path(f).read_bytes() for f in some] for some in files]
+    contents = [[Path(f).read_bytes() for f in paths] for paths in files]
     assert contents[0] == contents[1]
 
 
@@ -78,13 +78,11 @@ def test_quarantine_does_not_depend_on_how_tasks_split_the_log(spark, tmp_path, 
     monkeypatch.setattr(parquet, "MIN_SPLIT_BYTES", 1)
     build(spark, tmp_path / "b", path)
     files = [Warehouse(str(tmp_path / x)).files("quarantine", f"dt={DATE}") for x in "ab"]
-    contents = [[Path(f).read_bytes() for f in some] for some in files]
+    contents = [[Path(f).read_bytes() for f in paths] for paths in files]
     assert contents[0] == contents[1]
 
 
-def test_past_the_limit_of_repeated_ids_all_pages_are_compared_with_the_same_result(
-    spark, tmp_path
-):
+def test_the_result_is_the_same_above_the_limit_of_repeated_ids(spark, tmp_path):
     log, _, _ = broken_log(1500, seed=4)
     path = write_parquet(tmp_path / "log", log)
     build(spark, tmp_path / "few", path)
@@ -95,7 +93,7 @@ def test_past_the_limit_of_repeated_ids_all_pages_are_compared_with_the_same_res
     assert manifests[0].counts == manifests[1].counts
 
 
-def test_long_lists_are_cut_and_counted(spark, tmp_path):
+def test_long_lists_are_truncated_and_counted(spark, tmp_path):
     rng = random.Random(5)
     log = [page(n, rng) for n in range(300)]
     path = write_parquet(tmp_path / "log", log)
@@ -105,7 +103,7 @@ def test_long_lists_are_cut_and_counted(spark, tmp_path):
     assert oracle.expand_groups(rows_of(tmp_path / "w", "groups")) == expected
 
 
-def test_a_window_of_days_equals_aggregating_them_at_once(spark, tmp_path):
+def test_the_sum_of_daily_groups_equals_the_groups_of_all_days(spark, tmp_path):
     rng = random.Random(11)
     days = [DATE + dt.timedelta(days=n) for n in range(3)]
     pages = {d: [page(1000 * n + i, rng, d) for i in range(400)] for n, d in enumerate(days)}
@@ -125,7 +123,7 @@ def test_an_unchanged_date_is_skipped_and_a_changed_one_is_not(spark, tmp_path):
     rng = random.Random(12)
     path = write_parquet(tmp_path / "log", [page(n, rng) for n in range(50)])
     assert not build(spark, tmp_path / "w", path).skipped
-    again = build(None, tmp_path / "w", path)  # not even a Spark session is needed
+    again = build(None, tmp_path / "w", path)  # no Spark session is started
     assert again.skipped
     assert not build(spark, tmp_path / "w", path, "groups.max_position=2").skipped
     write_parquet(tmp_path / "log", [page(n, rng) for n in range(60)])
@@ -134,7 +132,7 @@ def test_an_unchanged_date_is_skipped_and_a_changed_one_is_not(spark, tmp_path):
     assert not forced.skipped
 
 
-def test_too_many_broken_rows_stop_the_run_and_name_the_three_commonest_reasons(spark, tmp_path):
+def test_too_many_broken_rows_stop_the_run_with_the_three_most_frequent_reasons(spark, tmp_path):
     rng = random.Random(13)
     rows = [page(n, rng) for n in range(100)]
     for n, reason in enumerate(["empty_page"] * 9 + ["null_click"] * 7 + ["bad_bucket"] * 5

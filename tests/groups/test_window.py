@@ -30,12 +30,12 @@ def test_a_window_has_the_published_dates_up_to_its_last_day(warehouse):
     assert window_dates(warehouse, "2026-01-01..2026-01-09", 1) == DATES
 
 
-def test_a_window_without_groups_raises_with_the_dates_that_exist(warehouse):
+def test_a_window_without_groups_is_reported_with_the_dates_that_exist(warehouse):
     with pytest.raises(UserError, match="there is dt=2026-01-01 to dt=2026-01-02"):
         window_dates(warehouse, "2025-01-01", 30)
 
 
-def test_files_and_fingerprints_are_those_of_all_dates(warehouse):
+def test_files_and_fingerprints_cover_all_dates(warehouse):
     assert len(groups_files(warehouse, DATES)) == 2
     assert groups_fingerprints(warehouse, DATES) == {
         "dt=2026-01-01": "of-2026-01-01",

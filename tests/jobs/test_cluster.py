@@ -53,7 +53,7 @@ TRAIN = settings(
 
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory):
-    """The folder below which the workers keep the files of their executors."""
+    """Return the folder in which the workers store the files of their executors."""
     return tmp_path_factory.mktemp("workers")
 
 
@@ -65,7 +65,7 @@ def cluster(workers):
 
 @pytest.fixture(scope="module")
 def local_model(spark, tmp_path_factory):
-    """The model and its record, trained by one process on this machine."""
+    """Return the model and its record, trained by one process on this machine."""
     folder = tmp_path_factory.mktemp("local")
     publish_pairs(folder)
     with pytest.MonkeyPatch.context() as patch:
@@ -99,7 +99,7 @@ def test_jobs_on_a_cluster_and_commands_on_one_machine_write_the_same_bytes(
     assert table_hashes(remote / "data") == hashes
 
 
-def test_two_workers_train_the_model_of_one_machine(cluster, local_model, tmp_path):
+def test_two_workers_train_the_same_model_as_one_machine(cluster, local_model, tmp_path):
     publish_pairs(tmp_path)
     train = [*ON_CLUSTER, *TRAIN, *settings(train__num_workers=2)]
     done = submit(cluster, ROOT / "jobs" / "train.py", *train, cwd=tmp_path)
@@ -113,15 +113,15 @@ def test_two_workers_train_the_model_of_one_machine(cluster, local_model, tmp_pa
     assert not list(tmp_path.rglob("checkpoints/**/*.json"))
 
 
-def test_a_users_mistake_is_one_line_and_exit_code_2(cluster, tmp_path):
+def test_a_user_error_is_reported_in_one_line_with_exit_code_2(cluster, tmp_path):
     done = submit(cluster, ROOT / "jobs" / "train.py", *ON_CLUSTER, *TRAIN, cwd=tmp_path)
     assert done.returncode == 2
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("ulr: "))
     assert "has no pairs" in line
 
 
-# As jobs/train.py, with two differences. Before training, one worker more than the cluster has
-# cores is refused. In iteration 7 of the first attempt the worker of rank 1 kills its executor,
+# jobs/train.py with two additions. Before training, it checks that one worker more than the cluster
+# has cores is refused. In iteration 7 of the first attempt the worker of rank 1 kills its executor,
 # the parent of the daemon that started the worker's process.
 DISTURBED_TRAINING = """
 import os, signal, sys
@@ -155,7 +155,7 @@ sys.exit(main(["train", *sys.argv[1:]]))
 
 
 @pytest.mark.kill
-def test_three_workers_train_the_model_of_one_machine_although_an_executor_is_killed(
+def test_three_workers_train_the_same_model_as_one_machine_after_an_executor_is_killed(
     cluster, local_model, tmp_path
 ):
     publish_pairs(tmp_path)
@@ -175,7 +175,7 @@ def test_three_workers_train_the_model_of_one_machine_although_an_executor_is_ki
 
 @pytest.fixture
 def home(tmp_path, workers):
-    """A folder to submit the archive from. Pytest would keep its gigabytes."""
+    """Yield a folder to submit the archive from; delete it afterwards, since it is gigabytes."""
     yield tmp_path
     for folder in (tmp_path, *workers.glob("work*/app-*/*/environment")):
         shutil.rmtree(folder)

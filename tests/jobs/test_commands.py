@@ -29,7 +29,7 @@ def ulr(*argv: str) -> int:
 
 @pytest.fixture(scope="module")
 def home(spark, tmp_path_factory):
-    """A working folder with two days of groups and their propensities."""
+    """Yield a working folder with two days of groups."""
     folder = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

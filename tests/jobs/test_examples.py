@@ -33,10 +33,10 @@ def test_the_examples_succeed_in_the_order_of_the_stages(spark, tmp_path, monkey
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     ran = []
     for stage in (stage for stage in cli.STAGES if stage not in EXPENSIVE):
-        for named, argv in examples_in_help(capsys, stage):
-            code = cli.main([named, *argv, *FLAGS, "--json"])
+        for command, argv in examples_in_help(capsys, stage):
+            code = cli.main([command, *argv, *FLAGS, "--json"])
             out, err = capsys.readouterr()
             assert code == 0, err
             assert json.loads(out)  # one document, nothing else
-            ran.append(named)
+            ran.append(command)
     assert {*ran, *EXPENSIVE} == cli.STAGES.keys()

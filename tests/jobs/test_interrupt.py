@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM in the middle of real work: the tables and processes that remain."""
+"""The tables and processes that remain after Ctrl-C or SIGTERM in a running command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MESSAGE = "ulr: interrupted; published tables are complete, re-run to continue\n
 
 
 def processes_of(session: int) -> list[str]:
-    """Return the commands of a session's processes, in whatever process group they are."""
+    """Return the commands of a session's processes, in all its process groups."""
     commands = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -36,13 +36,13 @@ def processes_of(session: int) -> list[str]:
 
 
 def interrupt(command: list[str], at_work: Callable[[], bool], number: signal.Signals) -> None:
-    """Start a command as a shell would and send a signal to its process group once it works."""
+    """Start a command as a shell does; signal its process group once `at_work` is true."""
     process = subprocess.Popen(
         [sys.executable, "-m", "ulr.cli", *command], env=os.environ | {"PYTHONPATH": str(ROOT)},
         start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
-        wait_until(lambda: at_work() or process.poll() is not None, "the command did not work")
+        wait_until(lambda: at_work() or process.poll() is not None, "the command did not start")
         assert process.poll() is None, process.communicate()
         os.killpg(process.pid, number)
         out, err = process.communicate(timeout=LIMIT_S)
@@ -70,7 +70,7 @@ def test_an_interrupted_training_publishes_nothing_and_the_next_one_succeeds(
     assert (models / "manifest.json").exists()
 
 
-def test_an_interrupted_simulation_leaves_no_folder_behind(tmp_path):
+def test_an_interrupted_simulation_leaves_no_folder(tmp_path):
     changes = (f"simulate.path={tmp_path}/log", "simulate.pages_per_day=50000000",
                "simulate.pages_per_file=20000", "spark.driver.memory=1g")  # fmt: skip
     command = ["simulate", *(word for change in changes for word in ("--set", change))]

@@ -1,4 +1,4 @@
-"""A job is the entry point of a command for spark-submit, and nothing more."""
+"""A job contains only the entry point of a command for spark-submit."""
 
 from __future__ import annotations
 

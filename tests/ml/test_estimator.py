@@ -68,7 +68,7 @@ def test_two_fits_in_one_folder_are_independent_and_leave_no_files(shown, tmp_pa
 
 
 def test_positions_that_begin_at_0_are_an_error(shown):
-    with pytest.raises(UserError, match="positionCol holds 0; positions begin at 1"):
+    with pytest.raises(UserError, match="positionCol contains 0; positions begin at 1"):
         ranker().fit(shown.withColumn("position", shown["position"] - 1))
 
 

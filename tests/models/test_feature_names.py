@@ -27,7 +27,7 @@ def test_features_in_another_order_than_the_models_are_refused(tmp_path):
     pq.write_table(table, tmp_path / "a.parquet")
     features = find_features(str(tmp_path / "a.parquet"))
     check_order(features, {"same": model(NAMES), "without names": model()})
-    with pytest.raises(UserError, match="feature 1 is price where it is age in model other"):
+    with pytest.raises(UserError, match="feature 1 is price instead of age in model other"):
         check_order(features, {"other": model(NAMES[::-1])})
 
 
@@ -35,6 +35,6 @@ def test_two_models_are_compared_by_number_and_names_of_their_features():
     assert feature_difference(model(NAMES), model(NAMES)) == ""
     assert feature_difference(model(), model(NAMES)) == ""
     difference = feature_difference(model(NAMES), model(NAMES[::-1]))
-    assert difference == "feature 1 is age where it is price"
+    assert difference == "feature 1 is age instead of price"
     assert "it has 2 features, the other 3" in feature_difference(model(), model(width=2))
     assert model_feature_names(load_booster(model())) == []

@@ -43,9 +43,9 @@ def test_pairs_of_positions_are_examined_with_the_true_probabilities(name):
     relevance = np.linspace(0.6, 0.2, POSITIONS)
     e, _ = examined(MODELS[name], relevance)
     psi = MODELS[name].truth(relevance[None, :], np.ones(1))
-    seen = e.T.astype(float) @ e / PAGES
+    observed = e.T.astype(float) @ e / PAGES
     error = np.sqrt(np.maximum(psi * (1 - psi), 1e-9) / PAGES)
-    assert (np.abs(seen - psi) < 5 * error + 1e-12).all()
+    assert (np.abs(observed - psi) < 5 * error + 1e-12).all()
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -57,7 +57,7 @@ def test_true_psi_is_within_the_frechet_bounds(name):
     assert np.allclose(psi, psi.T)
 
 
-def test_a_single_choice_is_drawn_with_the_odds_of_the_positions():
+def test_a_single_click_is_drawn_with_the_odds_of_the_positions():
     relevance = np.array([0.3, 0.9, 0.5])
     odds = np.array([1.0, 0.5, 0.25])
     expected = np.zeros(3)  # P(chosen | attractive), by listing every set of attractive documents
@@ -82,7 +82,7 @@ def test_truth_is_averaged_over_queries_by_their_traffic():
     assert psi[1, 1] == pytest.approx(0.25 * (1 - 0.2) + 0.75 * (1 - 0.8))
 
 
-def test_curves_start_at_their_first_value_and_fall():
+def test_examination_curves_decrease_with_position():
     assert power_curve(4, 2.0).tolist() == [1, 1 / 4, 1 / 9, 1 / 16]
     for curve in CURVES.values():
         assert (np.diff(curve(30, 1.0)) < 0).all()

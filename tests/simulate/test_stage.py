@@ -49,7 +49,7 @@ def simulated(spark, tmp_path_factory) -> Path:
     return path
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(spark, simulated, tmp_path):
+def test_equal_seeds_give_equal_bytes_and_different_seeds_do_not(spark, simulated, tmp_path):
     simulate_log(spark, small(tmp_path / "a"))
     assert digests(tmp_path / "a") == digests(simulated)
     simulate_log(spark, small(tmp_path / "b", "simulate.seed=8"))
@@ -65,14 +65,14 @@ def test_a_simulation_with_the_same_settings_is_not_written_again(spark, simulat
     assert {f: f.stat().st_mtime_ns for f in simulated.rglob("*.parquet")} == before
 
 
-def test_other_settings_replace_the_old_simulation(spark, tmp_path):
+def test_a_simulation_with_other_settings_replaces_the_old_one(spark, tmp_path):
     simulate_log(spark, small(tmp_path / "x"))
     simulate_log(spark, small(tmp_path / "x", "simulate.days=1"))
     assert [d.name for d in (tmp_path / "x" / "log").iterdir()] == ["dt=2026-01-01"]
     assert [d.name for d in tmp_path.iterdir()] == ["x"]
 
 
-def test_on_an_object_store_no_file_of_an_older_simulation_stays(spark, tmp_path, monkeypatch):
+def test_files_of_an_older_simulation_on_an_object_store_are_removed(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(Storage, "is_local", False)
     simulate_log(spark, small(tmp_path / "a"))
     changes = ["simulate.days=1", "simulate.pages_per_file=3000", "simulate.queries=900"]

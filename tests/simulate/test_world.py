@@ -15,13 +15,13 @@ def dcg_at_3(labels: np.ndarray) -> np.ndarray:
     return ((2.0 ** labels[:, :3] - 1) / np.log2(np.arange(2, 5))).sum(axis=1)
 
 
-def test_a_block_depends_on_its_number_alone():
+def test_a_block_depends_only_on_the_seed_and_its_number():
     again = Synthetic(seed=3, queries=2500, docs_per_query=12, features=10)
     assert np.array_equal(WORLD.block(2).features, again.block(2).features)
     assert not np.array_equal(WORLD.block(0).features[:5], WORLD.block(1).features[:5])
 
 
-def test_the_blocks_together_have_the_names_of_the_world():
+def test_the_document_names_of_all_blocks_equal_those_of_the_world():
     names = WORLD.names()
     of_blocks = [n for b in range(WORLD.blocks) for n in WORLD.block(b).names.documents.to_pylist()]
     assert names.documents.to_pylist() == of_blocks
@@ -38,7 +38,7 @@ def test_the_production_ranker_is_better_than_chance_and_far_from_the_ideal():
     assert chance * 1.1 < ranked < best * 0.75
 
 
-def test_better_grades_are_rarer():
+def test_higher_labels_are_rarer():
     counts = np.bincount(WORLD.block(1).labels, minlength=5)
     assert (np.diff(counts) < 0).all()
     assert counts[4] > 0

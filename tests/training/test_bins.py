@@ -44,5 +44,5 @@ def test_the_sample_does_not_depend_on_the_order_of_queries(monkeypatch):
 
 
 def test_there_must_be_as_many_names_as_features():
-    with pytest.raises(UserError, match=rf"names 2 features and its rows have {X.shape[1]}"):
+    with pytest.raises(UserError, match=rf"has 2 names, but its rows have {X.shape[1]} features"):
         make_bins(X, {}, ["a", "b"])

@@ -200,7 +200,7 @@ def test_an_error_of_one_worker_in_the_middle_of_training_ends_all_others():
 def test_an_unexpected_number_of_rows_is_rejected(difference):
     bins, rows = sampled_bins(TRAIN_DATA, plan_of().learner()), TRAIN_DATA.pairs.rows
     expected = rows + difference
-    with pytest.raises(UserError, match=f"{rows} rows arrived and {expected} were expected"):
+    with pytest.raises(UserError, match=f"received {rows} rows, expected {expected}"):
         build_shard([TRAIN_DATA], bins, expected)
 
 

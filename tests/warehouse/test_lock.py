@@ -11,7 +11,7 @@ OTHER = {"token": "other", "pid": 7, "host": "h", "since": "now"}
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that moves only when a test moves it; sleeping does nothing."""
+    """Return a clock that a test advances; sleeping does nothing."""
 
     class Clock:
         now = 1000.0
@@ -58,7 +58,7 @@ def test_a_renewed_lease_lasts_longer_and_an_expired_one_can_be_taken(storage, c
 
 
 class Ticks:
-    """An event that is set after some waits."""
+    """An event that is set after `count` waits."""
 
     def __init__(self, count):
         self.left = count
@@ -68,7 +68,7 @@ class Ticks:
         return self.left < 0
 
 
-def test_a_renewal_that_fails_is_tried_again_until_the_lock_is_lost():
+def test_a_failed_renewal_is_retried_until_the_lock_is_lost():
     results = [None, OSError("busy"), ValueError("half a file"), None, UserError("lost"), None]
     calls = []
 
@@ -78,9 +78,9 @@ def test_a_renewal_that_fails_is_tried_again_until_the_lock_is_lost():
         if result is not None:
             raise result
 
-    lock._keep(renew, Ticks(4))
+    lock._renew_regularly(renew, Ticks(4))
     assert len(calls) == 4
-    lock._keep(renew, Ticks(9))
+    lock._renew_regularly(renew, Ticks(9))
     assert len(calls) == 5
 
 
@@ -93,7 +93,7 @@ def test_the_lock_of_a_new_owner_is_neither_overwritten_nor_removed(storage, clo
     assert storage.read_json("t", ".lock")["token"] == "other"
 
 
-def test_of_two_simultaneous_claims_the_later_one_wins(storage, clock, monkeypatch):
+def test_the_later_of_two_simultaneous_claims_wins(storage, clock, monkeypatch):
     other = OTHER | {"until": clock.now + 9}
     monkeypatch.setattr(clock, "sleep", lambda _: storage.write_json(other, "t", ".lock"))
     with pytest.raises(UserError, match="process 7 on h"), lock.lease(storage, "t", "t"):

@@ -56,7 +56,8 @@ def test_a_table_is_published_and_replaced_and_old_files_are_removed(bucket):
     for n in range(3):
         publish(warehouse, TABLE.slice(n), f"v{n}")
         assert warehouse.read("scores").equals(TABLE.slice(n))
-    assert warehouse.storage.folders("scores") == ["v1-1", "v2-1"]  # the last one for readers
+    # The replaced version stays for its readers.
+    assert warehouse.storage.folders("scores") == ["v1-1", "v2-1"]
     assert not warehouse.storage.exists("scores", ".lock")
 
 
@@ -84,8 +85,8 @@ def test_a_second_writer_is_refused(bucket):
 
 def test_a_missing_bucket_is_reported_in_one_line(server, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    nowhere = url_of(server, "no-such-bucket/tables")
-    code = main(["pairs", "--date", "2026-01-01", "--set", f"warehouse.path={nowhere}"])
+    missing = url_of(server, "no-such-bucket/tables")
+    code = main(["pairs", "--date", "2026-01-01", "--set", f"warehouse.path={missing}"])
     error = capsys.readouterr().err
     assert code == 2
     assert error.count("\n") == 1

@@ -19,7 +19,7 @@ def warehouse(tmp_path):
 
 
 def publish_rows(*transactions):
-    """A stage that writes one row into every table, the main table last."""
+    """Write one row into every table, the main table last."""
     for transaction in reversed(transactions):
         transaction.write_table(pa.table({"x": [1]}))
         transaction.publish({"rows": 1})
@@ -38,18 +38,18 @@ def never(*_):
 def test_an_unchanged_stage_is_skipped_unless_forced(warehouse):
     outcome, result = run(warehouse)
     assert (outcome.skipped, result) == (False, "result")
-    again, nothing = run(warehouse, never)
-    assert (again.skipped, again.manifest, nothing) == (True, outcome.manifest, None)
+    again, no_result = run(warehouse, never)
+    assert (again.skipped, again.manifest, no_result) == (True, outcome.manifest, None)
     assert not run(warehouse, force=True)[0].skipped
 
 
 @pytest.mark.parametrize("changes", [{"inputs": [2]}, {"settings": {"max_position": 11}}])
-def test_other_inputs_or_settings_run_the_stage_again(warehouse, changes):
+def test_a_stage_runs_again_if_inputs_or_settings_change(warehouse, changes):
     run(warehouse)
     assert not run(warehouse, **changes)[0].skipped
 
 
-def test_settings_outside_the_fingerprint_are_recorded_and_change_nothing(warehouse):
+def test_settings_outside_the_fingerprint_are_recorded_but_do_not_repeat_the_stage(warehouse):
     run(warehouse, not_in_fingerprint=["log.path"])
     assert warehouse.current("groups", "dt=2026-01-01").settings == SETTINGS
     moved = SETTINGS | {"log": {"path": "there", "format": "json"}}
@@ -58,7 +58,7 @@ def test_settings_outside_the_fingerprint_are_recorded_and_change_nothing(wareho
     assert not run(warehouse, settings=other, not_in_fingerprint=["log.path"])[0].skipped
 
 
-def test_a_release_does_not_change_fingerprints(monkeypatch):
+def test_fingerprints_depend_on_the_schema_version_but_not_on_the_release(monkeypatch):
     before = fingerprint_of(inputs=[1], settings={})
     monkeypatch.setattr("ulr.version.__version__", "9.9.9")
     assert fingerprint_of(inputs=[1], settings={}) == before
@@ -66,7 +66,7 @@ def test_a_release_does_not_change_fingerprints(monkeypatch):
     assert fingerprint_of(inputs=[1], settings={}) != before
 
 
-def test_a_side_table_of_another_run_repeats_the_stage(warehouse):
+def test_a_stage_runs_again_if_its_side_table_is_of_another_run(warehouse):
     run(warehouse, side_tables=SIDE)
     assert run(warehouse, never, side_tables=SIDE)[0].skipped
     with warehouse.writing(*SIDE[0], "other") as other:
@@ -74,7 +74,7 @@ def test_a_side_table_of_another_run_repeats_the_stage(warehouse):
     assert not run(warehouse, side_tables=SIDE)[0].skipped
 
 
-def test_a_side_table_published_before_a_failure_stays(warehouse):
+def test_a_side_table_published_before_a_failure_is_kept(warehouse):
     def refuse(_good, bad):
         bad.publish({"rows": 3})
         raise InvalidData("too many broken rows")
@@ -85,7 +85,7 @@ def test_a_side_table_published_before_a_failure_stays(warehouse):
     assert warehouse.require(*SIDE[0]).counts == {"rows": 3}
 
 
-def test_a_stage_that_forgets_to_publish_is_an_error(warehouse):
+def test_a_stage_that_does_not_publish_raises(warehouse):
     with pytest.raises(RuntimeError, match="without publishing"):
         run(warehouse, lambda _: None)
 

@@ -8,25 +8,25 @@ from ulr.warehouse.storage import Storage, open_filesystem
 
 
 @pytest.mark.parametrize("kind", ["renames", "uploads"])
-def test_a_write_that_fails_leaves_the_old_file_and_no_temporary_one(tmp_path, kind):
+def test_a_failed_write_leaves_the_old_file_and_no_temporary_file(tmp_path, kind):
     storage = Storage(str(tmp_path))
     if kind == "uploads":  # in memory; a file appears when it is closed, as on an object store
         storage.fs, storage.root = _MockFileSystem(), "bucket"
     storage.write_text("old", "t", "a.json")
 
-    def half(stream) -> None:
+    def fail_halfway(stream) -> None:
         stream.write(b"ne")
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        storage._replace(storage.path("t", "a.json"), half)
+        storage._replace(storage.path("t", "a.json"), fail_halfway)
     assert storage.read_text("t", "a.json") == "old"
     storage.write_text("new", "t", "a.json")
     assert storage.read_text("t", "a.json") == "new"
     assert [i.base_name for i in storage._infos(("t",), recursive=True)] == ["a.json"]
 
 
-def test_a_url_of_an_unknown_filesystem_raises_one_clear_line():
+def test_a_url_of_an_unknown_filesystem_is_refused():
     with pytest.raises(UserError, match="cannot open 'nosuch://x'"):
         open_filesystem("nosuch://x")
 

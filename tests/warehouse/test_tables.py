@@ -100,7 +100,7 @@ WRITER = """
 
 @pytest.fixture
 def writer(tmp_path):
-    """Another process that has written its files and has not published them yet."""
+    """Yield another process that has written its files and has not published them yet."""
     command = [sys.executable, "-c", textwrap.dedent(WRITER), str(tmp_path)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "written\n"
@@ -117,7 +117,7 @@ def test_a_writer_killed_before_publication_leaves_the_old_table(tmp_path, reque
     process.wait()
     assert content(warehouse) == [1]
     assert "killed-1" in folders(warehouse)
-    publish(warehouse, "b", [2])  # the lock ended with its owner, and its files are removed
+    publish(warehouse, "b", [2])  # the lock is free, and the files of its owner are removed
     assert content(warehouse) == [2]
     assert folders(warehouse) == ["a-1", "b-1"]
 
@@ -126,10 +126,10 @@ def test_a_second_writer_is_refused_with_the_name_of_the_first(tmp_path, writer)
     warehouse = Warehouse(str(tmp_path))
     with pytest.raises(UserError, match=f"being written by process {writer.pid}"):
         publish(warehouse, "b", [2])
-    publish(warehouse, "c", [3], "dt=2026-01-02")  # another date is free
+    publish(warehouse, "c", [3], "dt=2026-01-02")  # another date is not locked
 
 
-def test_a_missing_date_raises_one_clear_line(tmp_path):
+def test_a_missing_date_is_reported_with_the_dates_that_exist(tmp_path):
     warehouse = Warehouse(str(tmp_path))
     with pytest.raises(UserError, match="has no groups dt=2026-01-01; run `ulr groups`"):
         warehouse.files("groups", DAY)
@@ -171,6 +171,6 @@ def test_files_that_another_run_removed_are_not_published_as_an_empty_table(tmp_
     assert not list(tmp_path.rglob("_*"))
 
 
-def test_a_missing_table_raises_with_the_command_that_makes_it(tmp_path):
+def test_a_missing_table_is_reported_with_the_command_that_builds_it(tmp_path):
     with pytest.raises(UserError, match="has no joint_propensities; run `ulr propensities` first"):
         Warehouse(str(tmp_path)).files("joint_propensities")

@@ -1,7 +1,7 @@
-"""The contract of results pages: a list of rules, each with the reason given for breaking it.
+"""The contract of results pages: a list of rules, each with a reason to reject a page.
 
-A rule checks whole columns of an Arrow batch. The first broken rule is a page's reason. A problem
-that the reader of text or impressions has already recorded (`problem`) takes precedence.
+A rule checks whole columns of an Arrow batch. The reason of a page is that of the first rule it
+breaks. A problem that was recorded while reading text or impressions (`problem`) takes precedence.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ulr.kernels.patterns import has_duplicates
 # Reasons in the order of their rules, with the text shown to users.
 REASONS = {
     "bad_type": "a value cannot be read as its column's type",
-    "conflicting_rows": "rows of one session disagree about its query, segment or experiment",
+    "conflicting_rows": "rows of one session differ in query, segment or experiment",
     "null_position": "an impression has no position",
-    "duplicate_position": "two different impressions claim one position",
+    "duplicate_position": "two different impressions have the same position",
     "position_gap": "positions do not run from 1 without a gap",
     "null_session_id": "session_id is null or empty",
     "null_query_id": "query_id is null or empty",
@@ -41,7 +41,7 @@ REASONS = {
     "swap_without_bucket": "swapped is true but bucket is null",
 }
 
-_PAST_EVERY_END = 2**31  # Arrow lists are shorter
+_MAX_DEPTH = 2**31  # longer than any Arrow list
 
 Rule = tuple[str, np.ndarray | None]
 
@@ -61,12 +61,12 @@ class CheckedPages:
 
     @property
     def good(self) -> np.ndarray:
-        """Indices (int64) of the pages that keep the contract."""
+        """Indices (int64) of the pages that satisfy the contract."""
         return np.flatnonzero(~valid(self.reason))
 
     @property
     def bad(self) -> np.ndarray:
-        """Indices (int64) of the pages that break it."""
+        """Indices (int64) of the pages that break the contract."""
         return np.flatnonzero(valid(self.reason))
 
 
@@ -120,7 +120,7 @@ def _bucket_rules(batch: pa.RecordBatch, lengths: np.ndarray) -> Iterator[Rule]:
 def _depth(name: str) -> int:
     """Return the deepest position of a bucket, or -1 if the name does not parse."""
     try:
-        return min(parse_bucket(name).last_position, _PAST_EVERY_END)
+        return min(parse_bucket(name).last_position, _MAX_DEPTH)
     except ValueError:
         return -1
 

@@ -26,7 +26,10 @@ def conf_folder() -> Traversable:
 
 
 def load_settings(overlay: str | None, changes: Iterable[str] = ()) -> Settings:
-    """Return base.yaml overridden by the overlay, and that by the changes (`section.key=value`)."""
+    """Return the settings of base.yaml, the overlay and the changes; later values override.
+
+    overlay: path, local.yaml if None. changes: `section.key=value`.
+    """
     origins: dict[str, str] = {}
     values: dict[str, Any] = {}
     base = conf_folder() / "base.yaml"
@@ -41,7 +44,7 @@ def load_settings(overlay: str | None, changes: Iterable[str] = ()) -> Settings:
 
 
 def default_settings() -> Settings:
-    """Return base.yaml without an overlay."""
+    """Return the settings of base.yaml, without an overlay."""
     return Settings.model_validate(_read_yaml(conf_folder() / "base.yaml"))
 
 
@@ -91,7 +94,10 @@ def _merge(into: dict[str, Any], add: dict[str, Any], origin: str, origins: dict
 def _first_problem(
     error: ValidationError, values: dict[str, Any], origins: dict[str, str], base: str
 ) -> str:
-    """Return the first problem as one line; others follow from it, or are found by the next run."""
+    """Return the first validation error as one line.
+
+    The others are consequences of it, or are reported by the next run.
+    """
     problem = error.errors()[0]
     missing = problem["type"] == "missing"
     loc = [str(p) for p in (problem["loc"] if missing else _existing(problem["loc"], values))]
@@ -100,23 +106,26 @@ def _first_problem(
     origin = next((origins[name] for name in sections if name in origins), base)
     if problem["type"] == "extra_forbidden":
         allowed = _allowed_keys(loc[:-1])
-        near = difflib.get_close_matches(loc[-1], allowed, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(allowed)}"
+        matches = difflib.get_close_matches(loc[-1], allowed, n=1)
+        hint = f"did you mean {matches[0]}?" if matches else f"allowed: {', '.join(allowed)}"
         return f"{origin}: unknown key {key}; {hint}"
     if missing:
         return f"{origin}: missing key {key}; add it as in base.yaml"
     message = problem["msg"].removeprefix("Value error, ")
-    # The message of a rule about a whole section names the keys; their values would hide it.
+    # If the input is a whole section, the message contains the keys; the values are omitted.
     value = "" if isinstance(problem["input"], dict) else f" = {problem['input']!r}"
     return f"{origin}: {key}{value}: {message[0].lower()}{message[1:]}"
 
 
 def _existing(loc: tuple[int | str, ...], values: Any) -> list[int | str]:
-    """Return pydantic's path without its last parts, the names of the types that it tried."""
+    """Return the part of pydantic's path that exists in `values`.
+
+    The path may end with the types that pydantic tried.
+    """
     path: list[int | str] = []
     for part in loc:
-        inside = isinstance(part, int) if isinstance(values, list) else isinstance(values, dict)
-        if not inside or (isinstance(values, dict) and part not in values):
+        has_parts = isinstance(part, int) if isinstance(values, list) else isinstance(values, dict)
+        if not has_parts or (isinstance(values, dict) and part not in values):
             break
         path.append(part)
         values = values[part]
@@ -133,7 +142,7 @@ def _allowed_keys(path: list[str]) -> list[str]:
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return nested settings as text by `section.key`."""
+    """Return nested settings as a flat mapping of `section.key` to text."""
     values: dict[str, str] = {}
     for key, value in settings.items():
         if isinstance(value, Mapping) and value:

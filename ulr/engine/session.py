@@ -1,4 +1,4 @@
-"""The Spark session, and Arrow schemas as Spark schemas."""
+"""Start the Spark session, and convert Arrow schemas to Spark schemas."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ _JVM_EXIT_S = 10.0  # time for the JVM to exit before it is killed
 
 
 def start_session(name: str, settings: Mapping[str, object]) -> SparkSession:
-    """Start or return the session, with the given settings, each under `spark.`.
+    """Start a Spark session, or return the running one.
 
-    Under spark-submit, options of its command line take precedence.
+    settings: Spark properties without the prefix `spark.`. Under spark-submit, the options of its
+    command line take precedence.
     """
     builder = SparkSession.builder.appName(f"ulr {name}")
     submitted: dict[str, str] = {}
@@ -38,7 +39,7 @@ def start_session(name: str, settings: Mapping[str, object]) -> SparkSession:
     else:
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if address := settings.get("driver.bindAddress"):
-            # Without it Java looks up the machine's own name, and exits if nothing resolves it.
+            # Without it Java resolves the machine's host name, and exits if that fails.
             environ.setdefault("SPARK_LOCAL_IP", str(address))
     for key, value in settings.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -54,9 +55,9 @@ def start_session(name: str, settings: Mapping[str, object]) -> SparkSession:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    """Stop the JVM, then raise KeyboardInterrupt: no task writes while the driver cleans up."""
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)
+    """Stop the JVM, so that no task writes during the clean-up; then raise KeyboardInterrupt."""
+    for handled in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(handled, signal.SIG_IGN)
     jvm = getattr(SparkContext._gateway, "proc", None)
     if jvm is not None:
         jvm.terminate()
@@ -69,5 +70,5 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Return the same columns with Spark's types."""
+    """Return an Arrow schema as a Spark schema."""
     return from_arrow_schema(schema)

@@ -31,7 +31,8 @@ NO_HOLDOUT = (
     "evaluate.holdout=query with pairs.test_fraction=0: no queries are held out; set "
     "pairs.test_fraction and train again, or use evaluate.holdout=time"
 )
-TOTALS = "_totals.json"  # the totals behind the table; readers of tables ignore the leading _
+# The sums that the table is computed from; readers of tables skip names that begin with _.
+TOTALS = "_totals.json"
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,10 @@ def build_evaluation(
     partition: str = "",
     force: bool = False,
 ) -> EvaluationOutcome:
-    """Publish `metrics` of the models (name to LightGBM text), each compared with later ones."""
+    """Publish `metrics` of the models and of the difference between every two of them.
+
+    models: LightGBM text by name. features: path of the features table.
+    """
     by_query = evaluate.holdout == "query"
     if by_query and test_fraction == 0:
         raise UserError(NO_HOLDOUT)
@@ -111,14 +115,17 @@ def evaluate_models(
     plan: EvaluationPlan,
     partitions: int,
 ) -> Totals:
-    """Evaluate models (name to LightGBM text) in Spark tasks; only totals are collected."""
+    """Evaluate models (LightGBM text by name) in Spark tasks; the driver collects totals only."""
     evaluate = partial(evaluate_partition, models=dict(models), plan=plan)
     rows = copartition(spark, sources, partitions).mapInArrow(evaluate, EVALUATED).collect()
     return reduce(add, (read_totals(row.totals) for row in rows), Totals())
 
 
 def published_totals(warehouse: Warehouse, method: str, text: str) -> Totals | None:
-    """Return the published totals of a method's model, or None if its text is another one."""
+    """Return the published totals of a method's model, or None if they are of another model.
+
+    text: the model in LightGBM's text format.
+    """
     manifest = warehouse.current("metrics", _partition(partition_name(method)))
     if manifest is None or manifest.inputs["models"].get(method) != fingerprint(text):
         return None

@@ -23,7 +23,8 @@ BATCH_ROWS = 65_536
 _NAMES = "names"  # metadata of the column `features`: a JSON list of feature names
 _SPARK_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 _LETOR_SUFFIXES = (".txt", ".txt.gz", ".letor", ".svm")
-_NOT_IN_A_MODEL = re.compile(r'[\s",:\[\]{}]')  # LightGBM's text format cannot hold these
+# Characters that LightGBM's text format does not allow in feature names.
+_INVALID_IN_NAMES = re.compile(r'[\s",:\[\]{}]')
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class FeatureFiles:
 
     @property
     def identity(self) -> list[list[object]]:
-        """Name, size and time of each file: the files' part of a fingerprint."""
+        """Name, size and modification time of each file, for fingerprints."""
         return [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in self.files]
 
     def names(self) -> list[str]:
@@ -48,7 +49,7 @@ class FeatureFiles:
 
 
 def find_features(url: str) -> FeatureFiles:
-    """Return the one file or the files of a folder; raise UserError if there are none."""
+    """Return the file at `url`, or all files of a folder; raise UserError if there are none."""
     fs, path = open_filesystem(url)
     info = fs.get_file_info(path)
     if info.type == pafs.FileType.File:
@@ -56,7 +57,7 @@ def find_features(url: str) -> FeatureFiles:
     storage = Storage(url)
     files = [StoredFile(storage.path(f.path), f.size, f.mtime_ns) for f in storage.files()]
     if not files:
-        raise UserError(f"no feature files at {url!r}; give a folder or a file in features.path")
+        raise UserError(f"no feature files at {url!r}; set features.path to a folder or file")
     return FeatureFiles(url, files)
 
 
@@ -71,15 +72,15 @@ def feature_names(url: str, path: str) -> list[str]:
 
 def with_names(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """Return the table with feature names in the metadata of its column `features`."""
-    at = table.schema.get_field_index("features")
-    field = table.schema.field(at).with_metadata({_NAMES: json.dumps(list(names))})
-    return table.cast(table.schema.set(at, field))
+    index = table.schema.get_field_index("features")
+    field = table.schema.field(index).with_metadata({_NAMES: json.dumps(list(names))})
+    return table.cast(table.schema.set(index, field))
 
 
 def read_features(url: str, path: str, names: Sequence[str] = ()) -> Iterator[pa.Table]:
     """Yield a file's rows in batches with `features_schema`; a missing label is null.
 
-    names: feature names of another file of the table; raises UserError if this file's differ.
+    names: feature names of another file of the table; UserError if the names of this file differ.
     """
     if path.endswith(_LETOR_SUFFIXES):
         yield _letor_table(url, path)
@@ -92,36 +93,36 @@ def read_features(url: str, path: str, names: Sequence[str] = ()) -> Iterator[pa
         if missing:
             raise UserError(f"{path}: no column {missing[0]}; expected query_id, doc_id, features")
         if difference := name_difference(names, _names(file, path)):
-            raise UserError(f"{path}: {difference} in another file; write them all in one order")
+            raise UserError(f"{path}: {difference} in another file; write all files in one order")
         for batch in file.iter_batches(BATCH_ROWS, columns=columns):
             yield _typed(batch, path)
 
 
 def name_difference(expected: Sequence[str], names: Sequence[str]) -> str:
-    """Return a text about the first name that differs; empty if equal or one side has no names."""
+    """Return a text on the first difference of two lists of names; "" if equal or one is empty."""
     if not expected or not names or list(expected) == list(names):
         return ""
     if len(expected) != len(names):
-        return f"{len(names)} features where there are {len(expected)}"
-    at = next(i for i, pair in enumerate(zip(expected, names, strict=True)) if len(set(pair)) > 1)
-    return f"feature {at + 1} is {names[at]} where it is {expected[at]}"
+        return f"{len(names)} features instead of {len(expected)}"
+    i = next(i for i, pair in enumerate(zip(expected, names, strict=True)) if len(set(pair)) > 1)
+    return f"feature {i + 1} is {names[i]} instead of {expected[i]}"
 
 
 def _names(file: pq.ParquetFile, path: str) -> list[str]:
-    """Read feature names from Arrow's metadata of the column, or from Spark's."""
+    """Return the feature names in the column's Arrow metadata, or else in its Spark metadata."""
     schema = file.schema_arrow
-    at = schema.get_field_index("features")
-    text = (schema.field(at).metadata or {}).get(_NAMES.encode()) if at >= 0 else None
+    index = schema.get_field_index("features")
+    text = (schema.field(index).metadata or {}).get(_NAMES.encode()) if index >= 0 else None
     if text is not None:
         content = json.loads(text)
     else:
         spark_schema = json.loads((file.metadata.metadata or {}).get(_SPARK_METADATA, b"{}"))
         columns = {f["name"]: f["metadata"] for f in spark_schema.get("fields", [])}
         content = columns.get("features", {}).get(_NAMES, [])
-    names = [_NOT_IN_A_MODEL.sub("_", str(name)) for name in content]
+    names = [_INVALID_IN_NAMES.sub("_", str(name)) for name in content]
     if len(set(names)) < len(names):
-        twice = max(names, key=names.count)
-        raise UserError(f"{path}: two features are named {twice}; names must be unique")
+        repeated = max(names, key=names.count)
+        raise UserError(f"{path}: two features are named {repeated}; names must be unique")
     return names
 
 
@@ -136,12 +137,12 @@ def _typed(batch: pa.RecordBatch, path: str) -> pa.Table:
         except pa.ArrowException as error:
             reason = str(error).split("\n", maxsplit=1)[0]
             raise InvalidData(
-                f"{path}: {name} is {column.type} where {field.type} is expected: {reason}"
+                f"{path}: {name} is {column.type}, expected {field.type}: {reason}"
             ) from None
         if typed.null_count and not field.nullable:
             raise InvalidData(
                 f"{path}: {name} is null in {typed.null_count:,} of {len(typed):,} rows; "
-                "every row of features needs one"
+                "every row must have a value"
             )
         columns.append(typed)
     return pa.table(columns, schema=features_schema)

@@ -1,4 +1,4 @@
-"""The stage `groups`: one date's click log to the tables `groups` and `quarantine`."""
+"""The stage `groups`: build the tables `groups` and `quarantine` from one date's click log."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ def build_groups(
 ) -> Outcome:
     """Publish `groups` and `quarantine` of one date's log.
 
-    Quarantine is published first, and also if too many rows broke the contract: only the groups
-    are withheld then.
+    `quarantine` is always published, before `groups`. `groups` is not published if too many rows
+    broke the contract.
     """
     files = find_log(log.path, date)
 
-    def write(good: WriteTransaction, bad: WriteTransaction) -> None:
+    def write(groups_table: WriteTransaction, quarantine_table: WriteTransaction) -> None:
         counts = write_groups(
             open_pages(start_spark(), files, log),
-            groups_url=good.url,
-            quarantine_url=bad.url,
+            groups_url=groups_table.url,
+            quarantine_url=quarantine_table.url,
             partitions=groups.partitions,
             max_position=groups.max_position,
             max_repeated_ids=log.max_repeated_ids,
         )
-        bad.publish(counts)
+        quarantine_table.publish(counts)
         _refuse_if_broken(counts, log.max_bad_fraction, date)
-        good.publish(counts)
+        groups_table.publish(counts)
 
     outcome, _ = publish_if_changed(
         warehouse,
@@ -72,7 +72,7 @@ def _refuse_if_broken(counts: Counter[str], max_fraction: float, date: dt.date) 
     if read and bad / read > max_fraction:
         top = ", ".join(f"{name} {n:,} ({REASONS[name]})" for name, n in reasons.most_common(3))
         raise InvalidData(
-            f"{date}: {bad:,} of {read:,} rows ({bad / read:.1%}) broke the contract, over "
-            f"log.max_bad_fraction = {max_fraction:.1%}: {top}; the rows are in `quarantine`, "
+            f"{date}: {bad:,} of {read:,} rows ({bad / read:.1%}) broke the contract, more "
+            f"than log.max_bad_fraction = {max_fraction:.1%}: {top}; the rows are in `quarantine`, "
             "groups were not published"
         )

@@ -5,7 +5,7 @@
     model.transform(shown)             # adds `prediction`
 
 With a position column the click and non-click biases t+ and t- are learned during training. Without
-one the clicks are used as they are, weighted by `weightCol` (such as 1 / theta) if it is set.
+one no bias is learned; clicks are weighted by `weightCol` (such as 1 / theta) if it is set.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class UnbiasedLambdaMART(
     DefaultParamsReadable["UnbiasedLambdaMART"],
     DefaultParamsWritable,
 ):
-    """Trains one LightGBM model on `num_workers` barrier tasks."""
+    """Estimator that trains one LightGBM model on `num_workers` barrier tasks."""
 
     def __init__(self, **params: Any) -> None:
         super().__init__()
@@ -66,24 +66,24 @@ class UnbiasedLambdaMART(
         return self._copyValues(UnbiasedLambdaMARTModel(outcome.ranker.model_text()))
 
     def _plan(self) -> TrainPlan:
-        read = self.getOrDefault
-        stops = self.isSet(self.validationIndicatorCol)
+        param = self.getOrDefault
+        has_validation = self.isSet(self.validationIndicatorCol)
         return TrainPlan(
             method=UNBIASED_LAMBDAMART if self.isSet(self.positionCol) else "naive",
-            num_iterations=read(self.num_iterations),
-            lightgbm=read(self.lightgbm),
-            objective=read(self.objective),
-            early_stopping_metric=read(self.early_stopping_metric),
-            early_stopping_round=read(self.early_stopping_round) if stops else 0,
-            bias_regularization=read(self.bias_regularization),
-            position_bins=read(self.position_bins),
-            checkpoint_every=read(self.checkpoint_every),
+            num_iterations=param(self.num_iterations),
+            lightgbm=param(self.lightgbm),
+            objective=param(self.objective),
+            early_stopping_metric=param(self.early_stopping_metric),
+            early_stopping_round=param(self.early_stopping_round) if has_validation else 0,
+            bias_regularization=param(self.bias_regularization),
+            position_bins=param(self.position_bins),
+            checkpoint_every=param(self.checkpoint_every),
         )
 
     def _options(self) -> DistributedOptions:
-        read = self.getOrDefault
+        param = self.getOrDefault
         return DistributedOptions(
-            read(self.num_workers), read(self.worker_timeout), read(self.max_retries)
+            param(self.num_workers), param(self.worker_timeout), param(self.max_retries)
         )
 
     def _write_pairs(self, dataset: DataFrame, url: str) -> PairFiles:
@@ -94,9 +94,9 @@ class UnbiasedLambdaMART(
             held_out = F.coalesce(indicator, F.lit(False))
         shown = dataset.select(*self._shown_columns(dataset), held_out.alias("held_out"))
         files = {}
-        for name, wanted in (("train", ~F.col("held_out")), ("validation", F.col("held_out"))):
-            rows = shown.where(wanted).drop("held_out").repartition("list_id")
-            # Without positionCol all positions are equal: sort by content for a fixed order.
+        for name, condition in (("train", ~F.col("held_out")), ("validation", F.col("held_out"))):
+            rows = shown.where(condition).drop("held_out").repartition("list_id")
+            # Without positionCol all positions are equal: sort by content to fix the order.
             content = F.xxhash64("label", "weight", "features")
             rows = rows.sortWithinPartitions("list_id", "position", content)
             pairs = rows.mapInArrow(_build_pairs, spark_schema(pairs_schema))
@@ -126,15 +126,15 @@ def _build_pairs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 @contextlib.contextmanager
-def _work_folder(spark: SparkSession, given: str) -> Iterator[str]:
+def _work_folder(spark: SparkSession, work_path: str) -> Iterator[str]:
     """Yield a folder for the pairs and checkpoints of one fit, which every executor can reach."""
     local = (spark.sparkContext.master or "").startswith("local[")
-    if not given and not local:
+    if not work_path and not local:
         raise UserError(
             "workPath is not set; on a cluster set it to a folder that every executor can reach"
         )
     with contextlib.ExitStack() as stack:
-        root = Storage(given or stack.enter_context(tempfile.TemporaryDirectory(prefix="ulr-")))
+        root = Storage(work_path or stack.enter_context(tempfile.TemporaryDirectory(prefix="ulr-")))
         name = f"fit-{uuid.uuid4().hex}"  # several fits may use the same workPath concurrently
         stack.callback(root.delete, name)
         yield root.child(name)

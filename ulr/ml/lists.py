@@ -1,7 +1,8 @@
-"""Rows of shown documents to rows of the table pairs; Arrow and numpy only.
+"""Convert rows of shown documents to rows of the table `pairs`, with Arrow and numpy only.
 
-A list is all rows of one id, in displayed order. Its pairs are those with different labels. The
-weight of "i above j" is the weight of row i, such as 1 / theta at the position of its click.
+A list consists of all rows with one list_id, in displayed order. Only documents with different
+labels form a pair. The weight of "i above j" is the weight of row i, such as 1 / theta at the
+position of its click.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ulr.features.matrix import check_width
 from ulr.kernels.layout import Ragged
 from ulr.warehouse.schema import pairs_schema
 
-# A row per shown document, sorted by (list_id, position).
+# One row per shown document, sorted by (list_id, position).
 shown_schema = pa.schema(
     [
         pa.field("list_id", pa.string(), nullable=False),
@@ -34,17 +35,17 @@ _PARAMS = {"list_id": "qidCol", "position": "positionCol", "label": "labelCol",
 
 
 def split_at_lists(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the rows in tables that end where a list ends."""
+    """Yield the rows in tables that contain whole lists only."""
     buffer: list[pa.Table] = []
     for batch in batches:
         _check_values(batch)
         buffer.append(pa.Table.from_batches([batch]).cast(shown_schema))
         if sum(t.num_rows for t in buffer) >= BUFFER_ROWS:
             table = pa.concat_tables(buffer).combine_chunks()
-            last = int(_list_starts(table)[-1])
-            if last:
-                yield table.slice(0, last)
-            buffer = [table.slice(last)]
+            last_start = int(_list_starts(table)[-1])
+            if last_start:
+                yield table.slice(0, last_start)
+            buffer = [table.slice(last_start)]
     if buffer:
         yield pa.concat_tables(buffer).combine_chunks()
 
@@ -55,12 +56,12 @@ def build_lists(table: pa.Table) -> pa.Table:
         return pairs_schema.empty_table()
     starts = _list_starts(table)
     rows = Ragged(np.append(starts, table.num_rows))
-    sizes, place = rows.lengths, rows.within()
+    sizes, index = rows.lengths, rows.within()
     ids = whole(table["list_id"]).take(pa.array(starts))
     if len(ids.unique()) != len(ids):
         raise UserError("the rows of a list are not contiguous; sort the rows by list first")
     if (lowest := pc.min(table["position"]).as_py()) < 1:
-        raise UserError(f"positionCol holds {lowest}; positions begin at 1, the top of the page")
+        raise UserError(f"positionCol contains {lowest}; positions begin at 1, the top of the page")
     width = check_width(lists(table["features"]).lengths)
     label, weight = table["label"].to_numpy(), table["weight"].to_numpy()
     i, j, owner = _all_pairs(rows)
@@ -69,16 +70,16 @@ def build_lists(table: pa.Table) -> pa.Table:
     u_ji = np.where(label[b] > label[a], weight[b], 0.0)
     kept = (u_ij != 0) | (u_ji != 0)
     counts = np.bincount(owner[kept], minlength=sizes.size)
-    one = np.ones(sizes.size, np.int64)
+    ones = np.ones(sizes.size, np.int64)
     columns = {
         "query_id": ids,
-        "doc_ids": list_array(sizes, pa.array(place + 1).cast(pa.string())),
+        "doc_ids": list_array(sizes, pa.array(index + 1).cast(pa.string())),
         "labels": list_array(sizes, np.rint(label).astype(np.int32)),
         "features": list_array(sizes * width, whole(table["features"]).flatten()),
-        "group_sizes": list_array(one, sizes.astype(np.int32)),
-        "doc_rows": list_array(sizes, place.astype(np.int32)),
+        "group_sizes": list_array(ones, sizes.astype(np.int32)),
+        "doc_rows": list_array(sizes, index.astype(np.int32)),
         "positions": list_array(sizes, table["position"].combine_chunks()),
-        "pair_counts": list_array(one, counts.astype(np.int32)),
+        "pair_counts": list_array(ones, counts.astype(np.int32)),
         "pair_i": list_array(counts, i[kept].astype(np.int32)),
         "pair_j": list_array(counts, j[kept].astype(np.int32)),
         "u_ij": list_array(counts, u_ij[kept].astype(np.float32)),
@@ -108,8 +109,8 @@ def _list_starts(table: pa.Table) -> np.ndarray:
 
 
 def _all_pairs(rows: Ragged) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return places i < j of every pair of every list, sorted, and the index of its list."""
-    owner, place = rows.owner(), rows.within()
-    after = Ragged.from_lengths(rows.lengths[owner] - 1 - place)
-    i = place[after.owner()]
+    """Return the indices i < j within its list of every pair, sorted, and the index of the list."""
+    owner, index = rows.owner(), rows.within()
+    after = Ragged.from_lengths(rows.lengths[owner] - 1 - index)
+    i = index[after.owner()]
     return i, i + 1 + after.within(), owner[after.owner()]

@@ -41,7 +41,7 @@ class UnbiasedLambdaMARTModel(
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         features = features_column(dataset, self.getFeaturesCol())
-        # Spark infers the kind of the function from its type hints, which its stubs do not allow.
+        # Spark infers the UDF's kind from type hints; pyspark's stubs have no overload for this.
         score = F.arrow_udf(arrow_scorer(self.model_text), "double")  # type: ignore[call-overload]
         return dataset.withColumn(self.getPredictionCol(), score(features))
 
@@ -56,7 +56,7 @@ class UnbiasedLambdaMARTModel(
 
 
 class ModelWriter(MLWriter):
-    """Saves the parameters as Spark does, and the model's text as a table of one row."""
+    """Writer of the parameters, in Spark's format, and of the model's text, a table of one row."""
 
     def __init__(self, model: UnbiasedLambdaMARTModel) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class ModelWriter(MLWriter):
 
 
 class ModelReader(MLReader[UnbiasedLambdaMARTModel]):
-    """Loads a model that ModelWriter saved."""
+    """Reader of a model that ModelWriter saved."""
 
     def load(self, path: str) -> UnbiasedLambdaMARTModel:
         """Read the model under `path`."""
@@ -79,7 +79,7 @@ class ModelReader(MLReader[UnbiasedLambdaMARTModel]):
         metadata = DefaultParamsReader.loadMetadata(path, spark)
         row = spark.read.parquet(f"{path}/{_MODEL}").head()
         if row is None:
-            raise UserError(f"{path}/{_MODEL} has no model; save the model again")
+            raise UserError(f"{path}/{_MODEL} contains no model; save the model again")
         model = UnbiasedLambdaMARTModel(row[_MODEL])
         model._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(model, metadata)

@@ -26,17 +26,17 @@ class TrainedOn:
 
     def check_dates(self, dates: Sequence[dt.date]) -> None:
         """Raise if the model was trained on one of the held-out dates."""
-        both = sorted((self.dates or frozenset()) & set(dates))
-        if both:
+        overlap = sorted((self.dates or frozenset()) & set(dates))
+        if overlap:
             raise UserError(
-                f"model {self.name} was trained on {both[0]}, which evaluate.holdout=time holds "
+                f"model {self.name} was trained on {overlap[0]}, which evaluate.holdout=time holds "
                 "out; evaluate on dates outside its window, or use evaluate.holdout=query"
             )
 
     def check_queries(self, test_fraction: float) -> None:
         """Raise if the model was trained on some of the held-out queries.
 
-        A smaller fraction is a subset of a larger one.
+        The queries held out at a smaller fraction are also held out at a larger one.
         """
         if self.test_fraction is not None and self.test_fraction < test_fraction:
             raise UserError(
@@ -72,13 +72,13 @@ def read_model(warehouse: Warehouse, name: str) -> str:
 
 
 def read_record(warehouse: Warehouse, method: str) -> dict[str, Any]:
-    """Return the record of the training: validation history, biases, failures."""
+    """Return the training record of a model: validation history, biases, failures."""
     folder = model_manifest(warehouse, method).folder
     return warehouse.storage.read_json("models", partition_name(method), folder, RECORD) or {}
 
 
 def pairs_of_model(warehouse: Warehouse, method: str) -> Manifest | None:
-    """Return the manifest of the pairs behind a model; None if they were replaced since."""
+    """Return the manifest of the pairs a model was trained on; None if they were replaced."""
     pairs = warehouse.current("pairs", partition_name(method))
     same = pairs and pairs.fingerprint == model_manifest(warehouse, method).inputs["pairs"]
     return pairs if same else None
@@ -93,7 +93,7 @@ def weight_health(warehouse: Warehouse, method: str) -> list[dict[str, Any]]:
 
 
 def trained_on(warehouse: Warehouse, name: str) -> TrainedOn:
-    """Return the training data of a method's model; unknown for a file."""
+    """Return the training dates and held-out fraction of a method's model; None for a file."""
     pairs = pairs_of_model(warehouse, name) if name in METHOD_NAMES else None
     if pairs is None:
         return TrainedOn(name)

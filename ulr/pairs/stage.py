@@ -1,4 +1,4 @@
-"""The pairs of a window: published groups and features to a published table, if changed."""
+"""Publish the pairs of a window, built from published groups and features, if they changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ulr.propensity.examination import load_examination
 from ulr.warehouse.stage import fingerprint, publish_if_changed
 from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction, partition_name
 
-# A path; the content of its file is part of the inputs.
+# This setting is a path; the weights computed from its file are part of the inputs.
 _NOT_IN_FINGERPRINT = ("propensities",)
 
 
@@ -32,7 +32,7 @@ def build_pairs(
     features: str,
     force: bool = False,
 ) -> Outcome:
-    """Publish `pairs` of one method over a window, and their weight health in `metrics`."""
+    """Publish `pairs` of one method over a window, and statistics of their weights in `metrics`."""
     pair_config = _pair_config(pairs, warehouse)
     feature_files = find_features(features)
     sources = JoinInputs(

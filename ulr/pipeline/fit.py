@@ -42,14 +42,14 @@ class Trial:
 
     @property
     def method(self) -> str:
-        """Weighting method of its pairs."""
+        """The weighting method of the pairs."""
         return self.settings.pairs.method
 
 
 def fit(trials: Sequence[Trial], events: Events, *, force: bool = False) -> list[ModelOutcome]:
     """Train every trial whose model is missing or out of date.
 
-    The trials share one Spark session. The number of concurrent trainings changes no model.
+    The trials share one Spark session. A model does not depend on how many are trained at a time.
     """
     plans = [plan_of(trial) for trial in trials]
     unchanged = [unchanged_model(trial.warehouse, plan, trial.settings.train)
@@ -62,9 +62,9 @@ def fit(trials: Sequence[Trial], events: Events, *, force: bool = False) -> list
     concurrent_runs = min(missing, _slots(start(), trials)) if missing > 1 else 1
     title = f"train, {concurrent_runs} at a time" if concurrent_runs > 1 else "train"
     with events.steps(title, len(trials), "models") as step:
-        one = partial(_fit_one, start=start, concurrent_runs=concurrent_runs, force=force,
-                      step=step, events=events)  # fmt: skip
-        jobs = [partial(one, trial, plan) for trial, plan in zip(trials, plans, strict=True)]
+        fit_one = partial(_fit_one, start=start, concurrent_runs=concurrent_runs, force=force,
+                          step=step, events=events)  # fmt: skip
+        jobs = [partial(fit_one, trial, plan) for trial, plan in zip(trials, plans, strict=True)]
         if concurrent_runs == 1:
             return [job() for job in jobs]
         return run_concurrently(jobs, concurrent_runs, cancel=start().sparkContext.cancelAllJobs)
@@ -80,7 +80,7 @@ def plan_of(trial: Trial) -> TrainPlan:
 
 
 def _slots(spark: SparkSession, trials: Sequence[Trial]) -> int:
-    """Return how many trainings fit the cluster, or the configured number if that is lower."""
+    """Return how many trainings can run at a time: by the task slots and the configured limit."""
     workers = max(trial.settings.train.num_workers for trial in trials)
     slots = max(1, task_slots(spark) // workers)
     return min(slots, trials[0].settings.train.max_concurrent_runs or slots)

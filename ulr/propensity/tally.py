@@ -1,4 +1,4 @@
-"""One task's share of the counting: Arrow batches of groups in, partial sums out. No Spark."""
+"""Count sessions and clicks in Arrow batches of groups, within one task; does not use Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from ulr.warehouse.storage import open_filesystem
 ARM_COLUMNS = ["segment", "bucket", "swapped", "patterns", "counts"]
 EXPOSURE_COLUMNS = ["query_id", "segment", "bucket", "doc_ids", "patterns", "counts"]
 ROWS_PER_BATCH = 65_536
-# Co-clicks of all sessions, of those that clicked each position of the bucket, of ALL_CLICKED.
+# Co-clicks are counted over all sessions, over the sessions that clicked a position of the bucket
+# (one layer per position), and over those that clicked all of its positions (ALL_CLICKED).
 LAYERS = 2 + 2 * MAX_SIDE
 
 
@@ -39,7 +40,7 @@ class ArmKey(NamedTuple):
 
 
 def count_arms(url: str, files: Iterable[str], max_position: int) -> Iterator[pa.RecordBatch]:
-    """Yield one batch of `swap_counts_schema`: the totals of some groups files."""
+    """Yield one batch of `swap_counts_schema`: the totals of the files."""
     tally = ArmTally(max_position)
     for batch in _read(url, files, ARM_COLUMNS):
         tally.add(batch)
@@ -47,7 +48,7 @@ def count_arms(url: str, files: Iterable[str], max_position: int) -> Iterator[pa
 
 
 def count_exposures(url: str, files: Iterable[str], max_position: int) -> Iterator[pa.RecordBatch]:
-    """Yield batches of `exposures_schema`, one for each batch of some groups files."""
+    """Yield batches of `exposures_schema`, one for each batch of the files."""
     for batch in _read(url, files, EXPOSURE_COLUMNS):
         yield exposure_batch(batch, max_position)
 
@@ -62,7 +63,7 @@ def _read(url: str, files: Iterable[str], columns: list[str]) -> Iterator[pa.Rec
 
 
 class ArmTally:
-    """Totals per arm of sessions and co-clicks, int64, in arrays that grow with the arms.
+    """Totals (int64) of sessions and co-clicks per arm; the arrays grow with the number of arms.
 
     A page in a bucket whose arm is unknown is not counted.
     """
@@ -79,12 +80,12 @@ class ArmTally:
         count_patterns(key, patterns_of(batch), self.slots, self.sessions, self.co_clicks)
 
     def _key_of_rows(self, batch: pa.RecordBatch) -> np.ndarray:
-        """Return the arm of every row, -1 where it is unknown, without sorting the rows."""
+        """Return the arm index of every row, -1 if the arm is unknown, without sorting the rows."""
         segment, segments = _codes(batch["segment"])
         bucket, buckets = _codes(batch["bucket"])
         arm = pc.fill_null(batch["swapped"].cast(pa.int8()), 2).to_numpy(zero_copy_only=False)
         code = (segment * len(buckets) + bucket) * 3 + arm
-        number = np.full(len(segments) * len(buckets) * 3, -1, np.int64)
+        index_of_code = np.full(len(segments) * len(buckets) * 3, -1, np.int64)
         for c in np.flatnonzero(np.bincount(code, minlength=1)).tolist():
             rest, swapped = c // 3, (False, True, None)[c % 3]
             name = buckets[rest % len(buckets)]
@@ -92,10 +93,12 @@ class ArmTally:
                 swapped = None
             elif swapped is None:
                 continue
-            number[c] = self._number(ArmKey(segments[rest // len(buckets)], name, swapped))
-        return number[code]
+            key = ArmKey(segments[rest // len(buckets)], name, swapped)
+            index_of_code[c] = self._arm_index(key)
+        return index_of_code[code]
 
-    def _number(self, key: ArmKey) -> int:
+    def _arm_index(self, key: ArmKey) -> int:
+        """Return the index of an arm in the arrays; add the arm if it is new."""
         if key not in self.keys:
             row = self.keys[key] = len(self.keys)
             if row == len(self.sessions):
@@ -115,12 +118,12 @@ class ArmTally:
         total = self.co_clicks[key, layer, k, v]
         condition = np.zeros((used, LAYERS), np.int32)
         condition[:, -1] = ALL_CLICKED
-        for number, own in enumerate(self.keys):
-            condition[number, 1 : 1 + len(own.positions)] = own.positions
+        for number, arm in enumerate(self.keys):
+            condition[number, 1 : 1 + len(arm.positions)] = arm.positions
         row = pa.array(np.concatenate([np.arange(used), key]))
-        zeros = np.zeros(used, np.int32)  # rows of all sessions: no condition, no positions
+        zeros = np.zeros(used, np.int32)  # condition, k and l of the counts of all sessions
         columns = [
-            pa.array([own[i] for own in self.keys], swap_counts_schema.field(i).type).take(row)
+            pa.array([arm[i] for arm in self.keys], swap_counts_schema.field(i).type).take(row)
             for i in range(3)
         ]
         columns += [
@@ -132,7 +135,7 @@ class ArmTally:
 
 
 def _codes(column: pa.Array) -> tuple[np.ndarray, list[str | None]]:
-    """Return small integers and the names that they stand for; the last name is null."""
+    """Return a code (int64) per row and the name of each code; the last code stands for null."""
     if not pa.types.is_dictionary(column.type):
         column = column.cast(pa.string()).dictionary_encode()
     names = column.dictionary.to_pylist()

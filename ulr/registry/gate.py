@@ -14,7 +14,7 @@ BLOCKING = {"warning": ("warning", "refused"), "refused": ("refused",), "ignore"
 
 
 class Check(NamedTuple):
-    """One condition for promotion. message: the finding, as users read it."""
+    """The result of one condition for promotion. message: the text shown to users."""
 
     passed: bool
     message: str
@@ -22,7 +22,7 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The gate's decision with the message of every check; against: those of failed checks."""
+    """The gate's decision. reasons: messages of all checks; against: those of failed checks."""
 
     passed: bool
     reasons: list[str]
@@ -30,7 +30,7 @@ class Verdict:
 
 
 def decide(checks: Sequence[Check], *, force: str | None = None) -> Verdict:
-    """Pass if every check passes, or if there is a reason to force it."""
+    """Return a verdict that passes if all checks pass, or if `force` (the reason) is set."""
     reasons = [check.message for check in checks]
     against = [check.message for check in checks if not check.passed]
     if force:
@@ -39,9 +39,12 @@ def decide(checks: Sequence[Check], *, force: str | None = None) -> Verdict:
 
 
 def check_lead(metric: str, lead: Estimate) -> Check:
-    """Pass unless the whole 95% interval of challenger - champion is worse than 0."""
-    best = -lead.lower if is_lower_better(metric) else lead.upper
-    passed = best >= 0
+    """Return a check that fails if the challenger is significantly worse than the champion.
+
+    lead: challenger - champion; it is significant if its 95% interval excludes 0.
+    """
+    best_bound = -lead.lower if is_lower_better(metric) else lead.upper
+    passed = best_bound >= 0
     return Check(
         passed,
         f"{metric} is {'not worse' if passed else 'worse'} than the champion's: {lead.value:+.5f} "
@@ -50,9 +53,12 @@ def check_lead(metric: str, lead: Estimate) -> Check:
 
 
 def check_sample_size(size: float | None, minimum: float) -> Check:
-    """Pass if the effective sample size of the pair weights is large enough; None: unknown."""
+    """Return a check that passes if the effective sample size is at least `minimum`.
+
+    size: of the challenger's pair weights, None if unknown.
+    """
     if size is None:
-        return Check(minimum == 0, "the effective sample size of its pair weights is unknown")
+        return Check(minimum == 0, "the effective sample size of the pair weights is unknown")
     passed = size >= minimum
     return Check(
         passed,
@@ -62,7 +68,10 @@ def check_sample_size(size: float | None, minimum: float) -> Check:
 
 
 def check_diagnostics(findings: Iterable[Mapping[str, Any]], setting: str) -> list[Check]:
-    """Fail once for every row of the table `diagnostics` that promote.diagnostics blocks."""
+    """Return a failed check for every finding that promote.diagnostics (`setting`) blocks.
+
+    findings: rows of the table `diagnostics`.
+    """
     return [
         Check(False, f"diagnostics, {finding['verdict']}: {finding['message']}")
         for finding in findings

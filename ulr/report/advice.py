@@ -1,4 +1,4 @@
-"""Every diagnostic as a question, with what to do if it raises an alarm."""
+"""The question, a good result and a remedy of every diagnostic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHECKS = {
         "Do both arms of every swap bucket have the same number of pages?",
         "Requests were split evenly between the arms.",
         "Pages of one arm are lost before they are logged. Compare the pages served with the pages "
-        "logged for this bucket, and exclude its pages from the log until both arms are even.",
+        "logged for this bucket, and exclude its pages from the log until the numbers are equal.",
     ),
     "untouched": Advice(
         "Do positions that a swap does not touch have equal click rates in both arms?",
@@ -34,13 +34,13 @@ CHECKS = {
     ),
     "agreement": Advice(
         "Do different buckets give the same theta for a position?",
-        "The buckets agree.",
-        "The log mixes traffic with different curves, or the page changed within the window. Log "
-        "devices or layouts as `segment`, or reduce `propensities.window_days`.",
+        "All buckets give the same theta, within the error of the estimates.",
+        "The log mixes traffic with different examination curves, or the page changed within the "
+        "window. Log devices or layouts as `segment`, or reduce `propensities.window_days`.",
     ),
     "intercept": Advice(
         "Are irrelevant documents clicked because of their position (trust bias)?",
-        "The click rate falls to 0 as relevance does.",
+        "The click rate tends to 0 as relevance tends to 0.",
         "Set `propensities.estimator=affine`, `pairs.method=affine` and "
         "`evaluate.correction=affine`; they correct for these clicks.",
     ),
@@ -48,11 +48,12 @@ CHECKS = {
         "Is the click rate a linear function of relevance?",
         "The linear click model fits.",
         "Neither theta nor the affine model fits this position. Check whether segments have "
-        "different curves, and compare methods on golden labels before relying on clicks.",
+        "different examination curves, and compare methods on golden labels before relying on "
+        "clicks.",
     ),
     "drift": Advice(
         "Has examination changed since the earlier window?",
-        "The curve is the same as in the earlier window.",
+        "The examination curve is the same as in the earlier window.",
         "Find out what changed on the page, and start the window after the change "
         "(`propensities.window_days`).",
     ),

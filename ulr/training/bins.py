@@ -1,8 +1,8 @@
-"""One set of bins for all ranks, and datasets that are filled batch by batch with them.
+"""Feature bins that all ranks share, and datasets that are binned batch by batch.
 
-The bins come from a sample of rows. Every rank builds its dataset from their serialised form, so a
-value falls into the same bin on every rank. Rows are binned as they arrive: no rank holds its raw
-matrix.
+The bins are computed from a sample of rows. Every rank builds its dataset from their serialised
+form, so a value falls into the same bin on every rank. Rows are binned as they arrive: no rank
+keeps its raw feature matrix in memory.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ulr.errors import UserError
 from ulr.kernels.hashing import GOLDEN, splitmix64
 from ulr.kernels.layout import Ragged
 
-SAMPLE_ROWS = 200_000  # LightGBM's default for bins
+SAMPLE_ROWS = 200_000  # LightGBM's default for bin_construct_sample_cnt
 
 
 @dataclass(frozen=True)
 class Bins:
-    """reference: the serialised bins; width: number of features; parameters: of LightGBM."""
+    """Serialised bins (`reference`) of `width` features; parameters: those of LightGBM."""
 
     reference: bytes
     width: int
@@ -35,26 +35,26 @@ class Bins:
 def in_sample(keys: np.ndarray, sizes: np.ndarray, total: int) -> np.ndarray:
     """Return whether each row is in the sample of about SAMPLE_ROWS out of `total` rows.
 
-    keys: uint64, a hash of each query's name; sizes: its rows. The sample depends on nothing
-    else, so it is the same however the queries are distributed.
+    keys: uint64, a hash of each query's name; sizes: rows of each query. The sample depends on
+    the arguments only, not on the distribution of the queries over files or ranks.
     """
     if total <= SAMPLE_ROWS:
         return np.ones(int(sizes.sum()), bool)
-    place = Ragged.from_lengths(sizes).within().astype(np.uint64)
-    drawn = splitmix64(np.repeat(keys, sizes) + place * GOLDEN)
+    index = Ragged.from_lengths(sizes).within().astype(np.uint64)
+    drawn = splitmix64(np.repeat(keys, sizes) + index * GOLDEN)
     return drawn < np.uint64(int(SAMPLE_ROWS / total * 2**64))
 
 
 def make_bins(sample: np.ndarray, parameters: Mapping[str, Any], names: Sequence[str] = ()) -> Bins:
-    """Return the bins of a sample (float32, rows x features) and the features' names, if any."""
+    """Return the bins of a sample (float32, rows x features). names: of the features, if any."""
     if sample.ndim != 2 or not sample.size:
-        raise UserError(f"a sample of shape {sample.shape} has no features to make bins of")
+        raise UserError(f"cannot compute bins from an empty sample (shape {sample.shape})")
     if names and len(names) != sample.shape[1]:
         raise UserError(
-            f"the features table names {len(names)} features and its rows have {sample.shape[1]}; "
-            "rewrite its metadata, or remove it"
+            f"the metadata of the features table has {len(names)} names, but its rows have "
+            f"{sample.shape[1]} features; correct the names or remove them"
         )
-    # All rows of the sample count, and no feature is dropped because it is rare in the sample.
+    # Use all rows of the sample, and do not drop features that are rare in the sample.
     settings = {**parameters, "bin_construct_sample_cnt": len(sample), "feature_pre_filter": False}
     dataset = lgb.Dataset(
         sample,
@@ -75,9 +75,9 @@ def _serialize(dataset: lgb.Dataset) -> bytes:
     content = bytearray(size.value)
     value = ctypes.c_uint8()
     try:
-        for at in range(size.value):
-            _safe_call(_LIB.LGBM_ByteBufferGetAt(buffer, ctypes.c_int32(at), ctypes.byref(value)))
-            content[at] = value.value
+        for i in range(size.value):
+            _safe_call(_LIB.LGBM_ByteBufferGetAt(buffer, ctypes.c_int32(i), ctypes.byref(value)))
+            content[i] = value.value
     finally:
         _safe_call(_LIB.LGBM_ByteBufferFree(buffer))
     return bytes(content)
@@ -131,6 +131,6 @@ class BinnedRows:
 
     def _unexpected(self, rows: int) -> UserError:
         return UserError(
-            f"{rows} rows arrived and {self.rows} were expected; "
+            f"received {rows} rows, expected {self.rows}; "
             "the pairs table changed while it was read, run again"
         )

@@ -1,9 +1,9 @@
-"""One writer at a time for a folder of the warehouse.
+"""Locks on folders of the warehouse: each has at most one writer at a time.
 
 On a local filesystem the lock is flock: the kernel releases it when the process ends. Elsewhere it
 is a lease: a small file that its owner renews and that expires soon after the owner stops. If the
-owner was paused past its lease, another process may hold the lock; ownership is re-checked before
-renewing, publishing and releasing.
+owner was paused for longer than its lease, another process may hold the lock; ownership is checked
+again before renewing, publishing and releasing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from ulr.errors import UserError
 from ulr.warehouse.storage import Storage
 
 LEASE_S = 60.0
-SETTLE_S = 1.0  # two processes that claim a folder at once have both read the later claim by then
+# Delay between writing a claim and reading it back. The last of several simultaneous claims wins.
+SETTLE_S = 1.0
 _NAME = ".lock"
 
 CheckOwner = Callable[[], None]  # raises UserError if another process holds the lock
@@ -34,7 +35,7 @@ CheckOwner = Callable[[], None]  # raises UserError if another process holds the
 
 @contextlib.contextmanager
 def hold(storage: Storage, folder: str, name: str) -> Iterator[CheckOwner]:
-    """Hold the folder's lock; raise UserError that names the owner if it is taken.
+    """Hold the folder's lock; raise UserError with its owner if another process holds it.
 
     name: the folder's name in error messages.
     """
@@ -47,8 +48,8 @@ def _this_process() -> dict[str, Any]:
 
 
 def _taken(name: str, owner: dict[str, Any]) -> UserError:
-    who = f"process {owner.get('pid')} on {owner.get('host')} since {owner.get('since')}"
-    return UserError(f"{name} is being written by {who}; wait for it, or stop it, and run again")
+    holder = f"process {owner.get('pid')} on {owner.get('host')} since {owner.get('since')}"
+    return UserError(f"{name} is being written by {holder}; wait for it, or stop it, and run again")
 
 
 @contextlib.contextmanager
@@ -64,7 +65,7 @@ def _flock(storage: Storage, folder: str, name: str) -> Iterator[CheckOwner]:
         file.truncate(0)
         file.write(json.dumps(_this_process()))
         file.flush()
-        yield lambda: None  # the kernel keeps the lock as long as the process lives
+        yield lambda: None  # the kernel holds the lock until the process ends
         file.truncate(0)
 
 
@@ -72,13 +73,13 @@ def _owner(text: str) -> dict[str, Any]:
     try:
         owner: dict[str, Any] = json.loads(text)
         return owner
-    except ValueError:  # the owner holds the lock and has not written its name yet
+    except ValueError:  # the owner has taken the lock but not written the file yet
         return {}
 
 
 @contextlib.contextmanager
 def lease(storage: Storage, folder: str, name: str) -> Iterator[CheckOwner]:
-    """Claim the folder with a file that is renewed until the block ends."""
+    """Hold the folder's lock as a lease, renewed by a thread until the block ends."""
     claim = {**_this_process(), "token": uuid.uuid4().hex}
     current = storage.read_json(folder, _NAME)
     if current and current["until"] > time.time():
@@ -103,19 +104,19 @@ def lease(storage: Storage, folder: str, name: str) -> Iterator[CheckOwner]:
     if not is_owner():
         raise _taken(name, storage.read_json(folder, _NAME) or {})
     done = threading.Event()
-    keeper = threading.Thread(target=_keep, args=(renew, done), daemon=True)
-    keeper.start()
+    renewer = threading.Thread(target=_renew_regularly, args=(renew, done), daemon=True)
+    renewer.start()
     try:
         yield renew
     finally:
         done.set()
-        keeper.join()
+        renewer.join()
         with contextlib.suppress(OSError):  # a lock that cannot be deleted expires
             if is_owner():
                 storage.delete(folder, _NAME)
 
 
-def _keep(renew: CheckOwner, done: threading.Event) -> None:
+def _renew_regularly(renew: CheckOwner, done: threading.Event) -> None:
     """Renew four times per lease, so that one or two storage errors do not end it."""
     while not done.wait(LEASE_S / 4):
         try:

@@ -1,7 +1,8 @@
 """The Arrow schemas of all tables; `engine.session.spark_schema` converts them to Spark's types.
 
 The comment of a schema describes a row, its unique key, and how the table is partitioned and
-sorted. `SCHEMA_VERSION` is part of every fingerprint: raise it when a column changes its meaning.
+sorted. `SCHEMA_VERSION` is part of every fingerprint: increase it when the meaning of a
+column changes.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ OPTIONAL_COLUMNS = ("segment", "bucket", "swapped")
 
 
 # An input row before validation.
-#   source   the file; within a task a dictionary, since a file has one name and many rows
-#   problem  a reason that the reader recorded, or null
+#   source   the file's path; dictionary-encoded within a task, since it repeats
+#   problem  the reason recorded while reading the row, or null
 #   raw      the source text of a row that could not be read
-#   repeats  copies of impression rows that were dropped
+#   repeats  number of duplicate impression rows that were dropped
 def reading(schema: pa.Schema, *, inside: bool = False) -> pa.Schema:
-    """Return an input schema with the columns that reading adds; inside: as used within a task."""
+    """Return an input schema with the columns that readers add; inside: for use within a task."""
     source = pa.dictionary(pa.int32(), pa.string()) if inside else pa.string()
     return pa.schema(
         [
@@ -67,7 +68,7 @@ plain_read_schema = reading(page_schema)
 read_schema = reading(page_schema, inside=True)
 
 # One row per page (or unreadable row) that broke the contract, as it was read, with its reason.
-# By `dt`; sorted by source, reason, session_id.
+# Partitioned by `dt`; sorted by source, reason, session_id.
 quarantine_schema = pa.schema(
     [
         pa.field("reason", pa.string(), nullable=False),
@@ -78,8 +79,8 @@ quarantine_schema = pa.schema(
 )
 
 # One row per (query, segment, bucket, arm, shown ranking) of a date, with the histogram of its
-# click patterns. Unique: (query_id, segment, bucket, swapped, ranking). By `dt`; all rows of a
-# query are in one file; sorted by that key, nulls last.
+# click patterns. Unique: (query_id, segment, bucket, swapped, ranking). Partitioned by `dt`; all
+# rows of a query are in one file; sorted by the unique key, nulls last.
 #   ranking   Spark's xxhash64(transform(doc_ids, d -> xxhash64(d)))
 #   patterns  ceil(n / 64) words per distinct pattern, ascending; bit b of word w is the click at
 #             position 64 w + b + 1
@@ -110,14 +111,14 @@ features_schema = pa.schema(
 
 # One row per query that has a pair, with all data for training. Unique: query_id. One folder per
 # method; sorted by query_id.
-#   doc_ids      its distinct documents: the learner's rows
+#   doc_ids      distinct documents of the query; each is one training row
 #   labels       golden relevance of each document, null if unknown; for evaluation only
-#   features     of each document in turn, all of one length
-#   group_sizes  documents in each of its lists (one per displayed ranking, or one for the query)
+#   features     feature vectors of the documents, concatenated; all have the same length
+#   group_sizes  documents in each list (one list per displayed ranking, or one for the query)
 #   doc_rows     index in doc_ids of every document of every list
-#   positions    where it was shown, from 1; 0 if it was shown at several positions
+#   positions    position of each such document, from 1; 0 if it was shown at several positions
 #   pair_counts  pairs in each list
-#   pair_i, _j   the two documents of every pair, as indices in its list from 0; i < j
+#   pair_i, _j   the two documents of every pair, as 0-based indices in the list; i < j
 #   u_ij, u_ji   weight of "i should be above j", and of the reverse
 pairs_schema = pa.schema(
     [
@@ -136,13 +137,14 @@ pairs_schema = pa.schema(
     ]
 )
 
-# One number about a published table or model. Unique: (subject, against, segment, position, name)
+# One metric of a published table or model. Unique: (subject, against, segment, position, name)
 # within a stage. One folder per stage and subject; sorted by that key, nulls first.
 #   subject   the method or the model; `logging` is the ranking that was shown
-#   against   null, or the subject compared with: the value is then subject - against
+#   against   the baseline of a comparison, whose value is subject - against; else null
 #   segment   null for all traffic
 #   position  null for all positions
-#   standard_error, lower, upper, queries   of an estimate: 95%, clustered by query
+#   standard_error, lower, upper, queries   of an estimate: standard error and 95% interval,
+#             clustered by query, and the number of queries
 #   p_value   of a comparison, under the hypothesis that the two are equal
 metrics_schema = pa.schema(
     [
@@ -172,8 +174,8 @@ scores_schema = pa.schema(
     ]
 )
 
-# The simulator's truth. One row per (segment, k, l), k <= l: psi(k, k) is theta(k).
-# alpha and beta are those of P(click at k) = alpha R + beta, repeated on the row (k, k).
+# Ground truth of a simulation. One row per (segment, k, l), k <= l: psi(k, k) is theta(k).
+# alpha and beta of P(click at k) = alpha R + beta are set on the rows with k = l only.
 truth_examination_schema = pa.schema(
     [
         pa.field("segment", pa.string()),
@@ -185,7 +187,7 @@ truth_examination_schema = pa.schema(
     ]
 )
 
-# The simulator's truth. Unique: (query_id, doc_id); `relevance` is P(r = 1).
+# Ground truth of a simulation. Unique: (query_id, doc_id); `relevance` is P(r = 1).
 truth_relevance_schema = pa.schema(
     [
         pa.field("query_id", pa.string(), nullable=False),
@@ -195,8 +197,8 @@ truth_relevance_schema = pa.schema(
     ]
 )
 
-# Partial sums of one Spark task, and their total. Unique: all columns but the last. Sessions of a
-# (segment, bucket, arm) that clicked both k and l, k <= l. Zero totals are left out.
+# Number of sessions of a (segment, bucket, arm) with clicks at both k and l, k <= l: partial sums
+# of a Spark task, or their total. Unique: all columns but the last. Zero counts are omitted.
 #   condition  only sessions that clicked this position; 0: all sessions; -1: sessions that clicked
 #              every position of the bucket
 #   k, l       k = l: clicks at k; both 0: all sessions
@@ -213,7 +215,7 @@ swap_counts_schema = pa.schema(
     ]
 )
 
-# One row per (segment, bucket, query, document, position): how often shown and clicked there.
+# One row per (segment, bucket, query, document, position): its impressions and clicks.
 exposures_schema = pa.schema(
     [
         pa.field("segment", pa.string()),
@@ -226,9 +228,9 @@ exposures_schema = pa.schema(
     ]
 )
 
-# Natural rank changes. One row per (segment, block, k, l), k != l: over the documents of the
-# block's queries that were seen at both positions, the weighted clicks and impressions at k.
-# Blocks are a hash of the query; leaving one out at a time gives standard errors.
+# Intervention harvesting from natural rank changes. One row per (segment, block, k, l), k != l:
+# weighted clicks and impressions at k of the documents that were shown at both positions, for the
+# queries of the block. Queries are hashed into blocks; standard errors are a jackknife over blocks.
 harvest_schema = pa.schema(
     [
         pa.field("segment", pa.string()),
@@ -241,8 +243,9 @@ harvest_schema = pa.schema(
     ]
 )
 
-# Documents of a single-swap bucket, seen at both its positions: weighted sums over them of x^p and
-# x^p y, x the rate at the first position and y at the second. One row per (segment, bucket, block).
+# One row per (segment, bucket, block) of a single-swap bucket: weighted sums of x^p and x^p y over
+# the documents that were shown at both of its positions, where x is a document's click rate at the
+# first position and y that at the second.
 moments_schema = pa.schema(
     [
         pa.field("segment", pa.string()),
@@ -255,11 +258,11 @@ moments_schema = pa.schema(
 )
 
 # theta by position. Unique: (segment, position); segment null: all traffic. Sorted by that key.
-#   theta     relative to position 1; null without an estimate, and `note` gives the reason
+#   theta     relative to position 1; null if there is no estimate, for the reason in `note`
 #   lower, upper  95% interval; standard_error of theta
-#   support   clicks behind the estimate
+#   support   number of clicks that the estimate is based on
 #   source    estimated | pooled (too little data in the segment: the estimate over all traffic) |
-#             given | insufficient (no estimate)
+#             given (set by the user) | insufficient (no estimate)
 #   alpha, beta   of P(click) = alpha R + beta, from the affine estimator only
 propensities_schema = pa.schema(
     [

@@ -1,15 +1,17 @@
 """LightGBM's collectives over a `Communicator`, through its C API for external networks.
 
 LightGBM's own sockets listen on every address without authentication, and block for ever when a
-peer leaves. Here a lost peer ends the collective. An exception cannot pass through LightGBM's C++
-code: it is stored, the output is zeroed, and `check` raises it once LightGBM has returned.
+peer disconnects. Here a collective fails when a peer is lost. An exception cannot pass through
+LightGBM's C++ code: it is stored, the output is zeroed, and `check` raises it once LightGBM has
+returned.
 
 The network belongs to the thread that opened it: Booster and updates must run on the same thread.
 
-One message is rewritten. At the start of a tree LightGBM sums the rows of all ranks. It then
-estimates the rows of a node as that sum times the node's fraction of the Hessian, rounded to an
-integer. A node of light rows beside heavy ones is estimated at 0 rows: its split is rejected, or
-training ends with "Check failed". The sum is therefore sent in units of a fraction of a row.
+One message is modified: the number of rows at the root. At the start of a tree LightGBM sums the
+rows of all ranks. It then estimates the rows of a node as that sum times the node's fraction of the
+Hessian, rounded to an integer. If the Hessians of a node's rows are very small compared with the
+others, the estimate is 0 rows: its split is rejected, or training ends with "Check failed". The sum
+is therefore sent in units of a fraction of a row.
 """
 
 from __future__ import annotations
@@ -37,18 +39,18 @@ _ALLGATHER = ctypes.CFUNCTYPE(None, _POINTER, _INT32, _SIZES, _SIZES, _INT, _POI
 
 ROOT_UNITS = 2**30  # upper bound for the rows of all ranks, in units
 _ROOT_BYTES = struct.calcsize("ddi4x")  # C++ tuple: sums of Hessian and gradient, rows
-_ROWS_OFFSETS = (16, 0)  # of rows in the tuple; the order depends on the C++ standard library
+_ROWS_OFFSETS = (16, 0)  # possible offsets of the rows; they depend on the C++ standard library
 
 
 class Network:
-    """The two collectives that LightGBM calls. rows: of this rank; total_rows: of all ranks."""
+    """The collectives that LightGBM calls. rows: rows of this rank; total_rows: of all ranks."""
 
     def __init__(self, communicator: Communicator, rows: int, total_rows: int) -> None:
         self.communicator, self.rows = communicator, rows
         self.units_per_row = max(1, ROOT_UNITS // max(total_rows, 1))
         self.error: BaseException | None = None
         self._reducers: dict[int, Any] = {}
-        # LightGBM keeps bare pointers: these two must live as long as it may call them.
+        # LightGBM stores bare pointers: keep references as long as it may call these two.
         self.reduce_scatter = _REDUCE_SCATTER(self._reduce_scatter)
         self.allgather = _ALLGATHER(self._allgather)
 
@@ -93,7 +95,7 @@ class Network:
             if struct.unpack_from("i", message, offset)[0] == self.rows:
                 struct.pack_into("i", message, offset, self.rows * self.units_per_row)
                 return message
-        raise RuntimeError("this version of LightGBM sends the sums of a root in another layout")
+        raise RuntimeError("this version of LightGBM has another layout of the sums at the root")
 
     def _reducer(self, pointer: int) -> Any:
         if pointer not in self._reducers:
@@ -124,7 +126,10 @@ def open_network(communicator: Communicator, rows: int, total_rows: int) -> Iter
 
 
 def _silence_thread() -> None:
-    """Set LightGBM's log level, which is per thread and a side effect of parsing parameters."""
+    """Silence LightGBM's log on this thread.
+
+    LightGBM sets the log level, which is per thread, when it parses parameters.
+    """
     count = ctypes.c_int()
     _safe_call(_LIB.LGBM_GetSampleCount(ctypes.c_int32(1), b"verbosity=-1", ctypes.byref(count)))
 

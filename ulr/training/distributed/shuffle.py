@@ -1,7 +1,7 @@
-"""Published pair files to the partitions of the workers.
+"""Read published pair files and shuffle their queries to the training workers.
 
-Two passes without a shuffle come first: an index of the queries (names and sizes, no features)
-and a sample of rows for the bins. One shuffle then brings every query to its worker.
+Two passes without a shuffle build an index of the queries (names and sizes, no features) and draw
+a sample of rows for the bins. One shuffle then sends every query to its worker.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _SAMPLED = ["query_id", "doc_ids", "features"]
 class PairFiles:
     """Parquet files of the pairs schema.
 
-    Validation queries are a fraction of the names, or the queries of `validation_files`.
+    The validation queries are those of `validation_files` or, if there are none, a sample of the
+    queries, drawn by hashing their names.
     """
 
     url: str
@@ -47,7 +48,7 @@ class PairFiles:
 
     @property
     def all(self) -> list[str]:
-        """Every file, those for validation last."""
+        """All files; the validation files are last."""
         return [*self.files, *self.validation_files]
 
 
@@ -55,11 +56,11 @@ class PairFiles:
 class QueryIndex:
     """One entry per query, in the order of the files and of the rows within them.
 
-    file    int32   number of its file
-    key     uint64  hash of its name
-    rows    int32   documents
-    pairs   int64   pairs
-    validation  bool  whether it is held out for validation
+    file    int32   index of the file in PairFiles.all
+    key     uint64  hash of the query's name
+    rows    int32   number of documents
+    pairs   int64   number of pairs
+    validation  bool  whether the query is held out for validation
     """
 
     file: np.ndarray
@@ -76,7 +77,7 @@ class QueryIndex:
 
 
 def build_query_index(spark: SparkSession, source: PairFiles) -> QueryIndex:
-    """Return the sizes of every query."""
+    """Return the index of all queries."""
     table = _on_files(spark, source, partial(_index, source=source), _INDEX_SCHEMA).toArrow()
     if not table.num_rows:
         raise UserError("the pairs table is empty: no query has a pair; see the counts of `pairs`")
@@ -90,7 +91,10 @@ def build_query_index(spark: SparkSession, source: PairFiles) -> QueryIndex:
 
 
 def sample_rows(spark: SparkSession, source: PairFiles, index: QueryIndex) -> np.ndarray:
-    """Return training rows (float32, rows x width) for the bins, however the files are split."""
+    """Return a sample of the training rows (float32, rows x width) for the bins.
+
+    The sample does not depend on how the rows are split into files.
+    """
     total = int(index.rows[~index.validation].sum())
     train = index.by_file(~index.validation, len(source.all))
     sample = partial(_sample, source=source, train=train, total=total, width=index.width)
@@ -102,7 +106,10 @@ def sample_rows(spark: SparkSession, source: PairFiles, index: QueryIndex) -> np
 def shuffle_to_workers(
     spark: SparkSession, source: PairFiles, index: QueryIndex, rank: np.ndarray, workers: int
 ) -> DataFrame:
-    """Return blocks of whole queries in one partition per worker. rank (int32): per query."""
+    """Return blocks of whole queries in one partition per worker.
+
+    rank: int32, the worker of each query.
+    """
     files = len(source.all)
     send = partial(_send, source=source, ranks=index.by_file(rank, files),
                    validation=index.by_file(index.validation, files))  # fmt: skip
@@ -113,7 +120,7 @@ def shuffle_to_workers(
 def _on_files(
     spark: SparkSession, source: PairFiles, task: partial[Batches], schema: str
 ) -> DataFrame:
-    """Run a task per file; its input is the file's number."""
+    """Run one task per file; the input of a task is the index of its file."""
     files = len(source.all)
     return spark.range(0, files, 1, files).mapInArrow(task, schema)
 
@@ -121,7 +128,7 @@ def _on_files(
 def _read(
     batches: Batches, source: PairFiles, columns: list[str] | None
 ) -> Iterator[tuple[int, int, pa.Table]]:
-    """Yield file number, number of the first query, and some queries."""
+    """Yield batches of queries: index of the file, index of the first query in it, queries."""
     fs, _ = open_filesystem(source.url)
     for batch in batches:
         for number in batch.column(0).to_pylist():
@@ -161,16 +168,16 @@ def _sample(
     batches: Batches, *, source: PairFiles, train: list[np.ndarray], total: int, width: int
 ) -> Batches:
     for number, start, queries in _read(batches, source, _SAMPLED):
-        chosen = train[number][start : start + queries.num_rows]
-        table = queries.filter(pa.array(chosen)).combine_chunks()
+        is_train = train[number][start : start + queries.num_rows]
+        table = queries.filter(pa.array(is_train)).combine_chunks()
         if not table.num_rows:
             continue
         keys, sizes = hashes(table["query_id"]), lists(table["doc_ids"]).lengths
         feature_width(table, width)
-        inside = in_sample(keys, sizes, total)
+        sampled = in_sample(keys, sizes, total)
         features = whole(table["features"]).flatten()
-        rows = pa.FixedSizeListArray.from_arrays(features, width).filter(pa.array(inside))
-        key = np.repeat(keys, sizes)[inside].view(np.int64)
+        rows = pa.FixedSizeListArray.from_arrays(features, width).filter(pa.array(sampled))
+        key = np.repeat(keys, sizes)[sampled].view(np.int64)
         yield pa.RecordBatch.from_arrays(
             [pa.array(key), rows.cast(pa.list_(pa.float32()))], ["key", "features"]
         )
@@ -181,8 +188,8 @@ def _send(
 ) -> Batches:
     for number, start, queries in _read(batches, source, None):
         table = queries.cast(pairs_schema)
-        chosen = slice(start, start + table.num_rows)
-        rank, held_out = ranks[number][chosen].astype(np.int64), validation[number][chosen]
+        span = slice(start, start + table.num_rows)
+        rank, held_out = ranks[number][span].astype(np.int64), validation[number][span]
         for kind, rows in ((TRAIN, ~held_out), (VALIDATION, held_out)):
             if rows.any():
                 yield from partition_blocks(kind, table.filter(pa.array(rows)), rank[rows])
