@@ -7,21 +7,23 @@ READY := $(VENV)/.ready
 BENCHES ?= groups propensities kernels training quality distributed nightly
 BENCH_READY := $(VENV)/.bench-ready
 
-# Two processes, each runs whole test files: one JVM and one warm set of kernels per process.
-PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
-PURE := -m "not spark and not cluster"
+# A file of tests runs in one process, which keeps its JVM and its kernels.
+PYTEST := $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
+# More processes than cores, because many pure tests wait for a timeout or a server.
+PYTEST_PURE := $(PYTEST) -n 3 -m "not spark and not cluster"
 
 .PHONY: demo test test-pure coverage bench dist docs pictures transcript lint format clean java
 
 test: $(READY) java lint
-	$(PYTEST)
+	$(PYTEST) -n 2
 
-# Neither Java nor Spark is needed.
+# The tests that need neither Java nor Spark.
 test-pure: $(READY)
-	$(PYTEST) $(PURE)
+	$(PYTEST_PURE)
 
+# Coverage of the pure tests. The lines of compiled kernels do not count as executed.
 coverage: $(READY)
-	$(PYTEST) $(PURE) --cov ulr --cov-report term:skip-covered
+	$(PYTEST_PURE) --cov ulr --cov-report term:skip-covered
 
 demo: $(READY) java
 	rm -rf data/demo

@@ -21,6 +21,8 @@ SESSION = {
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
 }
+# They wait for timeouts, or start servers and browsers.
+SLOW_WITHOUT_SPARK = ("tests/training/distributed", "tests/registry", "tests/report/test_browser")
 
 
 @pytest.fixture(scope="session")
@@ -34,14 +36,20 @@ def spark():
 def pytest_collection_modifyitems(items):
     """Mark the tests that use the session, and move the slowest files to the front.
 
-    With two processes the last file decides how long one of them waits for the other, so the
-    last files should be short: those without Spark.
+    Files are distributed to several processes. If the last file is slow, the other processes
+    are idle meanwhile.
     """
-    slow = {"cluster": 0, "spark": 1}
     rank = {}
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
-        ranks = [slow[mark.name] for mark in item.iter_markers() if mark.name in slow]
-        rank[item.path] = min([rank.get(item.path, 2), *ranks])
+        rank[item.path] = min(rank.get(item.path, 3), _rank(item))
     items.sort(key=lambda item: rank[item.path])
+
+
+def _rank(item):
+    if item.get_closest_marker("cluster"):
+        return 0
+    if item.get_closest_marker("spark"):
+        return 1
+    return 2 if any(name in item.nodeid for name in SLOW_WITHOUT_SPARK) else 3

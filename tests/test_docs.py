@@ -11,6 +11,8 @@ from ulr.config.load import default_settings
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+FOLDERS = ("conf", "docker", "docs", "jobs", "tests", "ulr")
+FILES = [p.relative_to(ROOT).as_posix() for name in FOLDERS for p in (ROOT / name).rglob("*.*")]
 OLD_NAMES = ROOT / "CHANGELOG.md"  # names what was renamed and removed
 
 
@@ -39,8 +41,7 @@ def test_modules_named_in_a_page_exist(page):
     text = page.read_text()
     files = set(re.findall(r"`((?:[\w.-]+/)+[\w-]+\.(?:py|yaml|html|css))`", text))
     files = {f for f in files if not re.search(r"[A-Z]{4}", f)}  # ROOM, NAME, WAREHOUSE
-    known = [p.relative_to(ROOT).as_posix() for p in ROOT.rglob("*.*") if ".venv" not in p.parts]
-    missing = [f for f in files if not any(k == f or k.endswith(f"/{f}") for k in known)]
+    missing = [f for f in files if not any(f"/{k}".endswith(f"/{f}") for k in FILES)]
     assert missing == [] or page == OLD_NAMES
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.bench.worlds import Log
+from tests.support.worlds import Log
 from ulr.config.load import load_settings
 from ulr.experiments.buckets import Bucket, parse_bucket, permutation
 from ulr.propensity.estimators import Evidence

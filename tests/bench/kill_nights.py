@@ -30,7 +30,8 @@ def settings(folder: Path, data: Path) -> list[str]:
         "simulate.positions": 5, "log.path": f"{data}/log",
         "features.path": f"{data}/features",
         "groups.partitions": 2, "pairs.partitions": 2, "evaluate.partitions": 2,
-        "pairs.test_fraction": 0.3, "train.num_iterations": 10, "promote.min_effective_sample_size": 10,
+        "pairs.test_fraction": 0.3, "train.num_iterations": 10,
+        "promote.min_effective_sample_size": 10,
         "promote.diagnostics": "ignore", "propensities.min_clicks": 5,
     }  # fmt: skip
     return [flag for key, value in changes.items() for flag in ("--set", f"{key}={value}")]

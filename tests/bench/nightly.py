@@ -41,7 +41,8 @@ def settings(work: Path, pages: int) -> list[str]:
         "simulate.queries": 1000, "simulate.zipf": 0.0,
         "log.path": f"{log}/log", "features.path": f"{log}/features",
         "warehouse.path": f"{own}/warehouse", "mlflow.local_path": f"{own}/mlflow",
-        "train.num_iterations": 100, "train.early_stopping_round": 0, "promote.diagnostics": "ignore",
+        "train.num_iterations": 100, "train.early_stopping_round": 0,
+        "promote.diagnostics": "ignore",
     }  # fmt: skip
     return [flag for key, value in changes.items() for flag in ("--set", f"{key}={value}")]
 

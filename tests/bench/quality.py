@@ -19,7 +19,7 @@ from experiments import estimated_propensities
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.worlds import (
+from tests.support.worlds import (
     Corpus,
     Log,
     click_log,

@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.worlds import (
+from tests.support.worlds import (
     Corpus,
     Log,
     click_log,

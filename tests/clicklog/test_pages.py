@@ -69,9 +69,9 @@ def test_pages_with_long_lists_are_read_a_few_at_a_time(tmp_path, monkeypatch):
     pq.write_table(pa.table({"doc_ids": [["a"]] * ROWS}), tmp_path / "short.parquet")
     log = find_log(str(tmp_path), NOON.date())
     tasks = parquet.plan_tasks(log, page_schema, 1)
+    reader = parquet.ParquetReader(log.storage.url, tasks, page_schema, None)
     numbers = pa.RecordBatch.from_pydict({"id": list(range(len(tasks)))})
-    options = {"url": log.storage.url, "tasks": tasks, "schema": page_schema, "day": None}
-    read = list(parquet.read_rows(iter([numbers]), **options))
+    read = list(reader.rows(iter([numbers])))
     assert [b.num_rows for b in read if len(b["doc_ids"][0]) == 20] == [2, 2, 2, 1]
     assert [b.num_rows for b in read if len(b["doc_ids"][0]) == 1] == [ROWS]
 

@@ -69,7 +69,7 @@ def test_invalid_data_in_a_training_task_has_exit_code_3_and_is_not_retried(spar
     file = str(tmp_path / "part-0.parquet")
     pq.write_table(as_table(clicked_data(20)), file)
     plan = TrainPlan("naive", 3, LIGHTGBM)
-    options = DistributedOptions(num_workers=2, worker_timeout=5.0, max_retries=1)
+    options = DistributedOptions(num_workers=2, worker_timeout=60.0, max_retries=1)
     source = PairFiles(str(tmp_path), [file])
     with pytest.raises(InvalidData, match=r"^17 rows of sand$") as error:
         train_on_spark(spark, source, plan, options, on_iteration=refuse)

@@ -1,24 +1,24 @@
 """The metrics of one partition: against plain loops, merged from parts, and against the truth."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.bench.worlds import click_log, features_table, groups_table, synthetic_corpus
 from tests.support import oracle_pairs as oracle
 from tests.support.evaluation_loops import click_sums, pair_loss_sum, rank_by, ratio
+from tests.support.evaluation_plans import evaluation_plan
 from tests.support.pair_inputs import EXAMINATION, FEATURES, GROUPS, THETA, group, groups_of
 from tests.support.pair_samples import independent_propensities
+from tests.support.worlds import click_log, features_table, groups_table, synthetic_corpus
 from ulr.errors import UserError
-from ulr.evaluation.metrics import LOGGING, METRICS, EvaluationPlan, is_lower_better
+from ulr.evaluation.metrics import LOGGING, METRICS, is_lower_better
 from ulr.evaluation.tasks import evaluate_queries
 from ulr.evaluation.totals import Key, metric_values, metrics_table
 from ulr.warehouse.schema import metrics_schema
 
-PLAN = EvaluationPlan(EXAMINATION, cuts=(1, 3), max_label=2)
+PLAN = evaluation_plan(EXAMINATION, precision_cuts=[1, 3], max_label=2)
 
 
 def model(matrix):
@@ -88,7 +88,7 @@ def test_golden_metrics_equal_plain_loops():
 def test_a_label_above_max_label_is_an_error_that_names_the_query():
     """ERR would otherwise stop with a probability above 1."""
     highest = max(y for y in FEATURES["label"].to_pylist() if y is not None)
-    plan = replace(PLAN, max_label=highest - 1)
+    plan = evaluation_plan(EXAMINATION, max_label=highest - 1)
     message = rf"label {highest} of query .*evaluate\.max_label = {highest - 1}"
     with pytest.raises(UserError, match=message):
         evaluate_queries(GROUPS, FEATURES, {"m": model}, plan)
@@ -192,7 +192,7 @@ def test_click_metrics_agree_with_the_true_metrics_within_their_intervals(browsi
     corpus = synthetic_corpus(3, 150, 10, 8)
     for seed in range(10):
         log = click_log(corpus, 150, 8, 60, model=browsing, seed=seed)
-        plan = EvaluationPlan(log.truth, cuts=(1, 3), max_label=corpus.max_label)
+        plan = evaluation_plan(log.truth, max_label=corpus.max_label)
         groups, features = groups_table(corpus, log), features_table(corpus, 150)
         got = metric_values(
             evaluate_queries(groups, features, {"m": lambda x: x @ WEIGHTS}, plan), "m"
@@ -210,7 +210,7 @@ def test_click_metrics_agree_with_the_true_metrics_within_their_intervals(browsi
             errors[name].append((estimate.value - value) / estimate.standard_error)
     assert min(inside.values()) >= 8
     assert all(abs(np.mean(e)) < 2 / math.sqrt(10) for e in errors.values())
-    blind = EvaluationPlan(independent_propensities(np.ones(8)), cuts=(1, 3))
+    blind = evaluation_plan(independent_propensities(np.ones(8)))
     naive = metric_values(
         evaluate_queries(groups, features, {"m": lambda x: x @ WEIGHTS}, blind), "m"
     )

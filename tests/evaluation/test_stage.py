@@ -6,38 +6,39 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.pairs.test_stage import simulated, tables  # noqa: F401 (fixtures)
-from tests.support.pair_inputs import EXAMINATION, FEATURES
+from tests.support.evaluation_plans import evaluation_plan
+from tests.support.pair_inputs import EXAMINATION, FEATURES, write_join_inputs
+from tests.support.simulated_log import simulate_log
 from ulr.cli.main import main
-from ulr.evaluation.metrics import EvaluationPlan
 from ulr.evaluation.stage import evaluate_models
 from ulr.evaluation.tasks import evaluate_queries
-from ulr.features.copartition import JoinInputs
-from ulr.features.files import find_features
+from ulr.features.split import in_split
 from ulr.warehouse.schema import metrics_schema
 from ulr.warehouse.tables import Warehouse
 
 DATE = ["--date", "2026-01-01"]
 
 
-def test_any_number_of_partitions_gives_the_totals_of_one_process(spark, tables):  # noqa: F811
-    root, groups = tables
-    plan = EvaluationPlan(EXAMINATION, max_label=2)
-    sources = JoinInputs(
-        f"{root}/groups", [f"{root}/groups/{n}.parquet" for n in ("one", "two")],
-        f"{root}/features", find_features(f"{root}/features").paths,
-    )  # fmt: skip
+def test_any_number_of_partitions_gives_the_totals_of_one_process(spark, tmp_path):
+    inputs, groups = write_join_inputs(tmp_path)
+    plan = evaluation_plan(EXAMINATION, max_label=2)
     want = evaluate_queries(groups, FEATURES, {}, plan)
-    got = evaluate_models(spark, sources, {}, plan, 3)
+    got = evaluate_models(spark, inputs, {}, plan, 3)
     assert got.sums.keys() == want.sums.keys()
     for key, sums in want.sums.items():
         assert got.sums[key].tolist() == pytest.approx(sums.tolist())
 
 
 @pytest.fixture(scope="module")
-def trained(simulated):  # noqa: F811
-    root, flags = simulated
-    flags = [*flags, "--set", "pairs.test_fraction=0.3", "--set", "evaluate.partitions=2"]
+def trained(spark, tmp_path_factory):
+    root = tmp_path_factory.mktemp("jobs")
+    flags = [
+        *simulate_log(root),
+        "--set",
+        "pairs.test_fraction=0.3",
+        "--set",
+        "evaluate.partitions=2",
+    ]
     for method in ("joint", "naive"):
         with_method = [*flags, "--set", f"pairs.method={method}"]
         assert main(["pairs", *DATE, *with_method]) == 0
@@ -66,8 +67,6 @@ def test_evaluate_publishes_once_and_prints_the_same_results_again(trained, caps
 
 
 def test_held_out_queries_are_not_in_the_pairs(trained):
-    from ulr.features.split import in_split
-
     root, _ = trained
     files = Warehouse(f"{root}/warehouse").files("pairs", "method=joint")
     names = pa.concat_arrays([c for f in files for c in pq.read_table(f)["query_id"].chunks])

@@ -1,7 +1,5 @@
 """Feature files are read with their types checked, and their feature names compared."""
 
-import lightgbm as lgb
-import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
@@ -9,19 +7,10 @@ import pytest
 
 from ulr.errors import InvalidData, UserError
 from ulr.features import files
-from ulr.features.files import (
-    feature_names,
-    find_features,
-    name_difference,
-    read_features,
-    with_names,
-)
-from ulr.models.booster import check_order, feature_difference, load_booster, model_feature_names
-from ulr.training.bins import make_bins
+from ulr.features.files import feature_names, name_difference, read_features, with_names
 from ulr.warehouse.schema import features_schema
 
 NAMES = ["price", "stock", "age"]
-X = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
 
 
 def table(names=()):
@@ -34,12 +23,6 @@ def written(folder, name, names=()):
     path = str(folder / name)
     pq.write_table(table(names), path)
     return path
-
-
-def model(names="auto", width=3):
-    settings = {"objective": "regression", "verbose": -1, "num_leaves": 3, "num_threads": 1}
-    data = lgb.Dataset(X[:, :width], X[:, 0].copy(), feature_name=names)
-    return lgb.train(settings, data, 2).model_to_string()
 
 
 def test_names_written_by_arrow_are_read(tmp_path):
@@ -130,25 +113,3 @@ def test_features_of_any_number_type_become_float32(tmp_path):
         (read,) = read_features("", f"{tmp_path}/ints.parquet")
         assert read["features"].to_pylist() == [[2.0**24, 3.0]]
         assert read["query_id"].to_pylist() == ["1"]
-
-
-def test_a_model_is_not_given_its_features_in_another_order(tmp_path):
-    features = find_features(written(tmp_path, "a.parquet", NAMES))
-    check_order(features, {"same": model(NAMES), "without names": model()})
-    with pytest.raises(UserError, match="feature 1 is price where it is age in model other"):
-        check_order(features, {"other": model(NAMES[::-1])})
-
-
-def test_two_models_are_told_apart_by_number_and_by_name():
-    assert feature_difference(model(NAMES), model(NAMES)) == ""
-    assert feature_difference(model(), model(NAMES)) == ""
-    assert (
-        feature_difference(model(NAMES), model(NAMES[::-1])) == "feature 1 is age where it is price"
-    )
-    assert "it has 2 features, the other 3" in feature_difference(model(), model(width=2))
-    assert model_feature_names(load_booster(model())) == []
-
-
-def test_as_many_names_as_features():
-    with pytest.raises(UserError, match="names 2 features and its rows have 3"):
-        make_bins(X, {}, ["a", "b"])

@@ -144,10 +144,10 @@ def kill_the_executor(rank, attempt, iteration):
 def disturbed_train_on_spark(spark, *args, **options):
     check_slots(spark, 3)
     try:
-        check_slots(spark, 4, wait=0)
+        check_slots(spark, 4, timeout=0)
     except UserError as error:
         print(error)
-    return train_on_spark(spark, *args, **options, on_round=kill_the_executor)
+    return train_on_spark(spark, *args, **options, on_iteration=kill_the_executor)
 
 train_on_spark, stage.train_on_spark = stage.train_on_spark, disturbed_train_on_spark
 sys.exit(main(["train", *sys.argv[1:]]))

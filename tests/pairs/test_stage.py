@@ -6,10 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.pair_inputs import EXAMINATION, FEATURES, GROUPS, group, groups_of
+from tests.support.pair_inputs import EXAMINATION, FEATURES, write_join_inputs
+from tests.support.simulated_log import simulate_log
 from ulr.cli.main import main
-from ulr.features.copartition import JoinInputs
-from ulr.features.files import find_features
 from ulr.features.join import shown_groups
 from ulr.pairs.config import make_pair_config
 from ulr.pairs.prior import co_click_sums, prior_variance
@@ -24,25 +23,14 @@ CONFIG = make_pair_config("joint", EXAMINATION, co_click_variance=1.0)
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    """Groups of two dates and features in two files."""
+    """Groups of two dates and features in two files, and all groups."""
     root = tmp_path_factory.mktemp("tables")
-    more = groups_of(group("a", ["y", "x"], {(1,): 2}), group("b", ["x", "y", "z"], {(3,): 1}))
-    Storage(f"{root}/groups").write_table(GROUPS, "one.parquet")
-    Storage(f"{root}/groups").write_table(more, "two.parquet")
-    Storage(f"{root}/features").write_table(FEATURES.slice(0, 2), "one.parquet")
-    Storage(f"{root}/features").write_table(FEATURES.slice(2), "two.parquet")
-    return root, pa.concat_tables([GROUPS, more])
+    return root, *write_join_inputs(root)
 
 
-def sources(root):
-    groups = [f"{root}/groups/{n}.parquet" for n in ("one", "two")]
-    features = find_features(f"{root}/features").paths
-    return JoinInputs(f"{root}/groups", groups, f"{root}/features", features)
-
-
-def written(spark, root, partitions):
+def written(spark, root, inputs, partitions):
     out = f"{root}/pairs-{partitions}"
-    report = write_pairs(spark, sources(root), CONFIG, pairs_url=out, partitions=partitions)
+    report = write_pairs(spark, inputs, CONFIG, pairs_url=out, partitions=partitions)
     files = sorted(f.path for f in Storage(out).files())
     parts = [pq.read_table(f"{out}/{name}") for name in files]
     return pa.concat_tables(parts).sort_by("query_id"), parts, report
@@ -50,8 +38,8 @@ def written(spark, root, partitions):
 
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_the_table_does_not_depend_on_the_number_of_partitions(spark, tables, partitions):
-    root, groups = tables
-    table, parts, report = written(spark, root, partitions)
+    root, inputs, groups = tables
+    table, parts, report = written(spark, root, inputs, partitions)
     want, counted = build_pair_table(groups, FEATURES, CONFIG)
     assert table.schema == pairs_schema
     assert table.to_pylist() == want.to_pylist()
@@ -68,11 +56,11 @@ def test_the_table_does_not_depend_on_the_number_of_partitions(spark, tables, pa
 def test_the_prior_on_co_clicks_does_not_depend_on_the_number_of_partitions(
     spark, tables, partitions
 ):
-    root, groups = tables
+    _, inputs, groups = tables
     psi = make_pair_config("joint", EXAMINATION).psi
     shown = shown_groups(groups)
     sums = co_click_sums(shown.histograms, shown.tables_of({}), psi)
-    variance = estimate_variance(spark, sources(root), psi, {}, partitions=partitions)
+    variance = estimate_variance(spark, inputs, psi, {}, partitions=partitions)
     assert variance == prior_variance(sums)
 
 
@@ -80,20 +68,7 @@ def test_the_prior_on_co_clicks_does_not_depend_on_the_number_of_partitions(
 def simulated(spark, tmp_path_factory):
     """A small log, its groups, and the flags that name them."""
     root = tmp_path_factory.mktemp("jobs")
-    changes = {
-        "warehouse.path": f"{root}/warehouse", "simulate.path": f"{root}/log",
-        "simulate.queries": 80, "simulate.pages_per_day": 3000, "simulate.days": 1,
-        "simulate.features": 8, "simulate.docs_per_query": 8, "simulate.positions": 6,
-        "simulate.zipf": 0.2, "log.path": f"{root}/log/log",
-        "features.path": f"{root}/log/features", "groups.partitions": 2, "pairs.partitions": 2,
-        "pairs.propensities": f"{root}/log/truth/examination.parquet", "train.num_iterations": 10,
-        "lightgbm.min_sum_hessian_in_leaf": 0.1, "lightgbm.learning_rate": 0.2,
-        "lightgbm.num_leaves": 4, "lightgbm.num_threads": 1, "compare.methods": "[joint]",
-    }  # fmt: skip
-    flags = [flag for key, value in changes.items() for flag in ("--set", f"{key}={value}")]
-    assert main(["simulate", *flags]) == 0
-    assert main(["groups", "--date", "2026-01-01", *flags]) == 0
-    return root, flags
+    return root, simulate_log(root)
 
 
 def test_pairs_and_train_publish_once_and_skip_unchanged_inputs(simulated, capsys):

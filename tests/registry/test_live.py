@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from tests.support.registry_server import submission
-from ulr.registry import Registry, live
+from tests.support.registry_server import local_registry, submission
+from ulr.registry import live
 from ulr.registry.live import live_run
 
 
@@ -17,7 +17,7 @@ def short_interval(monkeypatch):
 
 
 def test_iterations_appear_while_it_runs_and_the_registered_run_replaces_them(tmp_path):
-    registry = Registry(str(tmp_path), experiment="tests", name="ranker")
+    registry = local_registry(tmp_path)
     values = [(1, 0.7), (2, 0.6), (3, 0.5)]
     with live_run(registry, "training joint", "f1", "pair_loss") as report:
         report(*values[0])

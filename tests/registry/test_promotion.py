@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.support.registry_server import WIDTH, free_port, submission
+from tests.support.registry_server import WIDTH, free_port, local_registry, submission
 from ulr.config.settings import Promote
 from ulr.errors import RegistryUnavailable, UserError
 from ulr.evaluation.totals import Column, Totals, total
@@ -28,7 +28,7 @@ def evaluation(gap):
 
 @pytest.fixture
 def promotion(tmp_path):
-    registry = Registry(str(tmp_path / "mlflow"), experiment="tests", name="ranker")
+    registry = local_registry(tmp_path / "mlflow")
     warehouse = Warehouse(str(tmp_path / "warehouse"))
 
     def promoted(fingerprint, gap=0.0, size=100.0, window=None, **options):
@@ -79,7 +79,7 @@ def test_a_small_sample_size_blocks_even_the_first_model_and_force_records_its_r
 
 
 def test_warnings_about_the_published_propensities_block_a_model_that_uses_them(tmp_path):
-    registry = Registry(str(tmp_path / "mlflow"), experiment="tests", name="ranker")
+    registry = local_registry(tmp_path / "mlflow")
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     row = {"segment": None, "check": "arms", "subject": "1:2", "value": 3.0, "p_value": 1e-4,
            "message": "arms of unequal size"}  # fmt: skip

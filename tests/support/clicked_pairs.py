@@ -1,4 +1,4 @@
-"""A small pair table for the tests of distributed training, whole and in parts."""
+"""A small pair table for the tests of training, in one piece and in shards."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ DOCS, WIDTH = 8, 6
 
 
 def clicked_data(queries: int = 60, seed: int = 3) -> RankingData:
-    """One list a query; the first feature is what people click, position is what they see.
+    """One list per query. Clicks depend on the first two features and on the position.
 
-    Queries differ a thousandfold in traffic, as they do: some rows weigh less than a rounding.
+    The traffic of queries differs by a factor of 1,000, so some rows weigh less than a rounding.
     """
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(queries * DOCS, WIDTH)).astype(np.float32)
     x[rng.random(x.shape) < 0.05] = np.nan
-    wish = np.nan_to_num(x[:, 0]) + 0.5 * np.nan_to_num(x[:, 1]) ** 2
+    utility = np.nan_to_num(x[:, 0]) + 0.5 * np.nan_to_num(x[:, 1]) ** 2
     i, j = (np.tile(k, queries).astype(np.int32) for k in np.triu_indices(DOCS, 1))
     per_query = DOCS * (DOCS - 1) // 2
     at = np.repeat(np.arange(queries) * DOCS, per_query)
     traffic = 0.3 * 1000 ** np.repeat(rng.random(queries), per_query)
-    weight = (rng.poisson(traffic * np.exp(wish[at + place] - place / 4)) for place in (i, j))
+    weight = (rng.poisson(traffic * np.exp(utility[at + place] - place / 4)) for place in (i, j))
     u_ij, u_ji = (w.astype(np.float32) for w in weight)
     offsets = np.arange(queries + 1) * per_query
     pairs = one_list_per_query(DOCS, WeightedPairs(offsets, i, j, u_ij, u_ji))
-    labels = np.clip(np.rint(wish), 0, 3).astype(np.int32)
+    labels = np.clip(np.rint(utility), 0, 3).astype(np.int32)
     return RankingData(pa.array([f"q{n}" for n in range(queries)]), x, labels, pairs)
 
 
 def share(data: RankingData, rank: int, size: int) -> RankingData:
-    """A worker's queries: every size-th, so that shares differ in nothing but their queries."""
+    """The queries of one worker: every size-th query."""
     return split_queries(data, np.arange(data.pairs.queries) % size == rank)
 
 

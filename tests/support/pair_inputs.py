@@ -6,7 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from tests.support.pair_samples import independent_propensities
+from ulr.features.copartition import JoinInputs
 from ulr.warehouse.schema import features_schema, groups_schema
+from ulr.warehouse.storage import Storage
 
 THETA = np.array([1.0, 0.5, 0.25, 0.2])
 EXAMINATION = independent_propensities(THETA)
@@ -42,3 +44,17 @@ GROUPS = groups_of(
     group("c", ["x"], {(1,): 9}),
 )
 FEATURES = features_of([("b", "z"), ("b", "y"), ("b", "x"), ("a", "x"), ("a", "y"), ("c", "x")])
+
+
+def write_join_inputs(root):
+    """Write groups of two dates and features in two files; return them, and all groups."""
+    more = groups_of(group("a", ["y", "x"], {(1,): 2}), group("b", ["x", "y", "z"], {(3,): 1}))
+    urls = f"{root}/groups", f"{root}/features"
+    parts = (GROUPS, more), (FEATURES.slice(0, 2), FEATURES.slice(2))
+    files = []
+    for url, tables in zip(urls, parts, strict=True):
+        for name, table in zip(("one", "two"), tables, strict=True):
+            Storage(url).write_table(table, f"{name}.parquet")
+        files.append([f"{url}/{name}.parquet" for name in ("one", "two")])
+    inputs = JoinInputs(urls[0], files[0], urls[1], files[1])
+    return inputs, pa.concat_tables([GROUPS, more])

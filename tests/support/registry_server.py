@@ -1,24 +1,43 @@
-"""A real tracking server over HTTP, and a small submission to register there."""
+"""Registries for tests: a SQLite file, a real tracking server over HTTP, and a submission."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import socket
 import subprocess
 import sys
-import time
+import tempfile
 import urllib.request
+from pathlib import Path
 
 import lightgbm as lgb
 import numpy as np
 
+from tests.support.waiting import LIMIT_S, wait_until
+from ulr.registry import Registry
+from ulr.registry.client import DATABASE
 from ulr.registry.submission import Submission
 
 WIDTH = 4
 CURVE = [{"segment": None, "position": k, "theta": 1 / k, "lower": 0.9 / k, "upper": None,
           "estimator": "combined"} for k in (1, 2, 3)]  # fmt: skip
+
+
+def local_registry(folder: Path) -> Registry:
+    """Return a registry in an empty SQLite file, a copy, because creating one is slow."""
+    folder.mkdir(exist_ok=True)
+    (folder / DATABASE).write_bytes(_empty_database())
+    return Registry(str(folder), experiment="tests", name="ranker")
+
+
+@functools.cache
+def _empty_database() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        assert Registry(folder, experiment="tests", name="ranker").versions() == []
+        return (Path(folder) / DATABASE).read_bytes()
 
 
 @contextlib.contextmanager
@@ -40,11 +59,11 @@ def tracking_server(folder, port=None):
             command, stdout=log, stderr=log, env=environ, start_new_session=True
         )
         try:
-            _wait(f"{url}/health", server, folder / "server.log")
+            wait_until(lambda: _responds(f"{url}/health", server), f"no server at {url}")
             yield url
         finally:
             os.killpg(server.pid, 15)
-            server.wait(30)
+            server.wait(LIMIT_S)
 
 
 def comparison(registry, run_id):
@@ -59,14 +78,11 @@ def free_port():
         return s.getsockname()[1]
 
 
-def _wait(url, server, log, seconds=150):
-    end = time.monotonic() + seconds
-    while True:
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5):
-            return
-        if server.poll() is not None or time.monotonic() > end:
-            raise TimeoutError(f"no server at {url}: {log.read_text()[-2000:]}")
-        time.sleep(0.5)
+def _responds(url: str, server: subprocess.Popen) -> bool:
+    assert server.poll() is None, "the server ended; see its log"
+    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=30):
+        return True
+    return False
 
 
 def submission(fingerprint="f1", seed=1, width=WIDTH):

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import lightgbm as lgb
 import numpy as np
+import pytest
 
+from ulr.errors import UserError
 from ulr.training.bins import SAMPLE_ROWS, BinnedRows, in_sample, make_bins
 
 RNG = np.random.default_rng(0)
@@ -39,3 +41,8 @@ def test_the_sample_does_not_depend_on_the_order_of_queries(monkeypatch):
     assert 200 < inside.sum() < 400
     assert in_sample(keys, sizes, 300).all()
     assert SAMPLE_ROWS == 200_000
+
+
+def test_there_must_be_as_many_names_as_features():
+    with pytest.raises(UserError, match=rf"names 2 features and its rows have {X.shape[1]}"):
+        make_bins(X, {}, ["a", "b"])

@@ -36,9 +36,12 @@ def storage(tmp_path):
 
 
 def test_a_lease_excludes_others_until_it_is_released(storage, clock):
-    with lock.lease(storage, "t", "t"):
-        with pytest.raises(UserError, match="being written"), lock.lease(storage, "t", "t"):
-            pass
+    with (
+        lock.lease(storage, "t", "t"),
+        pytest.raises(UserError, match="being written"),
+        lock.lease(storage, "t", "t"),
+    ):
+        pass
     assert not storage.exists("t", ".lock")
 
 

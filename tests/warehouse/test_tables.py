@@ -88,13 +88,13 @@ def test_an_exception_before_publication_leaves_the_old_table_and_no_files(tmp_p
 
 
 WRITER = """
-    import sys, time
+    import sys
     import pyarrow as pa
     from ulr.warehouse.tables import Warehouse
     with Warehouse(sys.argv[1]).writing("groups", "dt=2026-01-01", "killed") as transaction:
         transaction.write_table(pa.table({"x": [9]}))
         print("written", flush=True)
-        time.sleep(60)
+        sys.stdin.read()  # until it is killed
 """
 
 
@@ -102,7 +102,7 @@ WRITER = """
 def writer(tmp_path):
     """Another process that has written its files and has not published them yet."""
     command = [sys.executable, "-c", textwrap.dedent(WRITER), str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "written\n"
     yield process
     process.kill()
@@ -145,7 +145,7 @@ def test_a_writer_paused_past_its_lease_publishes_nothing(tmp_path, monkeypatch)
     publish(warehouse, "a", [1])
     with warehouse.writing("groups", DAY, "b") as transaction:
         transaction.write_table(pa.table({"x": [2]}))
-        other = {"token": "other", "until": time.time() + 9}
+        other = {"token": "other", "until": time.time() + 3600}
         warehouse.storage.write_json(other, f"groups/{DAY}", ".lock")
         warehouse.storage.write_text("", f"groups/{DAY}", "other-1", "part-00000.parquet")
         with pytest.raises(UserError, match="another has begun to write"):

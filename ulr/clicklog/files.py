@@ -33,7 +33,6 @@ class LogFiles:
 
     @property
     def paths(self) -> list[str]:
-        """The paths of the files on their filesystem."""
         return [self.storage.path(f.path) for f in self.files]
 
     @property

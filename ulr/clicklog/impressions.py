@@ -50,20 +50,16 @@ def _pages(rows: DataFrame) -> DataFrame:
         .withColumn("shown", _once("copies"))
     )
     problem = _problem()
-    return grouped.select(
-        "session_id",
-        "query_id",
-        "shown_at",
-        F.col("shown.doc_id").alias("doc_ids"),
-        F.col("shown.clicked").alias("clicks"),
-        "segment",
-        "bucket",
-        "swapped",
-        "source",
-        problem.alias("problem"),
-        F.when(problem.isNotNull(), F.coalesce("bad_raw", F.to_json("shown"))).alias("raw"),
-        (F.col("rows") - F.size("shown")).cast("int").alias("repeats"),
+    pages = grouped.withColumns(
+        {
+            "doc_ids": F.col("shown.doc_id"),
+            "clicks": F.col("shown.clicked"),
+            "problem": problem,
+            "raw": F.when(problem.isNotNull(), F.coalesce("bad_raw", F.to_json("shown"))),
+            "repeats": (F.col("rows") - F.size("shown")).cast("int"),
+        }
     )
+    return pages.select(*read_schema.names)
 
 
 def _once(name: str) -> Column:

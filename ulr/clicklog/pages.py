@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from ulr.clicklog.files import LogFiles
 from ulr.clicklog.impressions import assemble_pages
-from ulr.clicklog.parquet import check_first_file, plan_tasks, read_ids, read_rows
+from ulr.clicklog.parquet import open_log
 from ulr.clicklog.text import read_typed_rows
 from ulr.config.settings import Log
 from ulr.engine.session import spark_schema
@@ -41,19 +40,20 @@ class PageSource:
 
 def open_pages(spark: SparkSession, log: LogFiles, settings: Log) -> PageSource:
     """Return the log as a source of pages."""
-    schema = page_schema if settings.layout == "page" else impression_schema
+    by_page = settings.layout == "page"
+    schema = page_schema if by_page else impression_schema
     if settings.format == "parquet":
-        tasks, options = _parquet_tasks(spark, log, schema)
-        read = partial(read_rows, **options)
-        if settings.layout == "page":
-            return PageSource(tasks, read, partial(read_ids, **options), False)
-        decode = partial(_decode_source, read=read)
+        reader = open_log(log, schema, spark.sparkContext.defaultParallelism)
+        tasks = spark.range(0, len(reader.tasks), 1, len(reader.tasks))
+        if by_page:
+            return PageSource(tasks, reader.rows, reader.ids, sessions_are_unique=False)
+        decode = partial(_decode_source, read=reader.rows)
         rows = tasks.mapInArrow(decode, spark_schema(reading(schema)))
     else:
         rows = read_typed_rows(spark, log, settings.format, schema)
-    pages = rows if settings.layout == "page" else assemble_pages(rows)
+    pages = rows if by_page else assemble_pages(rows)
     ordered = pages.select(*read_schema.names)
-    return PageSource(ordered, as_read, _ids_as_read, settings.layout == "impression")
+    return PageSource(ordered, as_read, _ids_as_read, sessions_are_unique=not by_page)
 
 
 def as_read(batches: Batches) -> Batches:
@@ -66,16 +66,6 @@ def as_read(batches: Batches) -> Batches:
 def _ids_as_read(batches: Batches) -> Iterator[pa.Array]:
     for batch in as_read(batches):
         yield batch["session_id"]
-
-
-def _parquet_tasks(
-    spark: SparkSession, log: LogFiles, schema: pa.Schema
-) -> tuple[DataFrame, dict[str, Any]]:
-    """Return one row per task, and the keyword arguments of `read_rows`."""
-    check_first_file(log, schema)
-    tasks = plan_tasks(log, schema, spark.sparkContext.defaultParallelism)
-    options = {"url": log.storage.url, "tasks": tasks, "schema": schema, "day": log.day}
-    return spark.range(0, len(tasks), 1, len(tasks)), options
 
 
 def _decode_source(batches: Batches, *, read: Callable[[Batches], Batches]) -> Batches:

@@ -47,11 +47,48 @@ class Split:
     folder: Mapping[str, str | None]
 
 
-def check_first_file(log: LogFiles, schema: pa.Schema) -> None:
-    """Raise UserError for a wrong layout or format, before any task starts."""
+@dataclass(frozen=True)
+class ParquetReader:
+    """Reads the splits of the tasks whose numbers a batch holds; day: the only date to read."""
+
+    url: str
+    tasks: list[list[Split]]
+    schema: pa.Schema
+    day: dt.date | None
+
+    def rows(self, batches: Batches) -> Batches:
+        """Yield rows with the columns of `reading(schema)`."""
+        for batch, split in self._stored(batches, self.schema.names):
+            rows = conform(batch, split.path, self.schema, split.folder)
+            yield rows if self.day is None else rows.filter(_on_day(rows["shown_at"], self.day))
+
+    def ids(self, batches: Batches) -> Iterator[pa.Array]:
+        """Yield the session ids of all dates."""
+        for batch, split in self._stored(batches, ["session_id"]):
+            yield conform(batch, split.path, self.schema, split.folder)["session_id"]
+
+    def _stored(
+        self, batches: Batches, columns: list[str]
+    ) -> Iterator[tuple[pa.RecordBatch, Split]]:
+        fs, _ = open_filesystem(self.url)
+        numbers = (n for batch in batches for n in batch.column(0).to_pylist())
+        for split in (s for n in numbers for s in self.tasks[n]):
+            with fs.open_input_file(split.path) as stream:
+                file = _open(stream, split.path)
+                names = [c for c in columns if c in file.schema_arrow.names]
+                last = file.num_row_groups if split.last < 0 else split.last
+                groups = list(range(split.first, last))
+                rows = _batch_rows(file.metadata, groups)
+                for batch in file.iter_batches(rows, groups, names, use_threads=False):
+                    yield batch, split
+
+
+def open_log(log: LogFiles, schema: pa.Schema, parallelism: int) -> ParquetReader:
+    """Return a reader of the log; raise UserError for a wrong layout or format."""
     with log.storage.fs.open_input_file(log.paths[0]) as stream:
         names = _open(stream, log.paths[0]).schema_arrow.names
     check_columns([*names, *folder_columns(log.files[0].path, schema)], schema, log.paths[0])
+    return ParquetReader(log.storage.url, plan_tasks(log, schema, parallelism), schema, log.day)
 
 
 def plan_tasks(log: LogFiles, schema: pa.Schema, parallelism: int) -> list[list[Split]]:
@@ -85,40 +122,6 @@ def _splits(log: LogFiles, schema: pa.Schema, target: int) -> Iterator[tuple[Spl
         bounds = [groups * p // pieces for p in range(pieces + 1)]
         for first, last in pairwise(bounds):
             yield Split(path, first, last, folder), file.size // pieces
-
-
-def read_rows(
-    batches: Batches, *, url: str, tasks: list[list[Split]], schema: pa.Schema, day: dt.date | None
-) -> Batches:
-    """Yield the rows of the tasks whose numbers are in `batches`, with `reading(schema)`."""
-    for batch, split in _raw_batches(batches, url, tasks, schema.names):
-        rows = conform(batch, split.path, schema, split.folder)
-        yield rows if day is None else rows.filter(_on_day(rows["shown_at"], day))
-
-
-def read_ids(
-    batches: Batches, *, url: str, tasks: list[list[Split]], schema: pa.Schema, day: dt.date | None
-) -> Iterator[pa.Array]:
-    """Yield the session ids of the tasks; without the date filter, so ids may seem repeated."""
-    for batch, split in _raw_batches(batches, url, tasks, ["session_id"]):
-        yield conform(batch, split.path, schema, split.folder)["session_id"]
-
-
-def _raw_batches(
-    batches: Batches, url: str, tasks: list[list[Split]], columns: list[str]
-) -> Iterator[tuple[pa.RecordBatch, Split]]:
-    """Yield the batches of the tasks' splits as they are stored."""
-    fs, _ = open_filesystem(url)
-    numbers = (n for batch in batches for n in batch.column(0).to_pylist())
-    for split in (s for n in numbers for s in tasks[n]):
-        with fs.open_input_file(split.path) as stream:
-            file = _open(stream, split.path)
-            last = file.num_row_groups if split.last < 0 else split.last
-            names = [c for c in columns if c in file.schema_arrow.names]
-            groups = list(range(split.first, last))
-            rows = _batch_rows(file.metadata, groups)
-            for batch in file.iter_batches(rows, groups, names, use_threads=False):
-                yield batch, split
 
 
 def _batch_rows(file: pq.FileMetaData, groups: list[int]) -> int:

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ulr.config.settings import Evaluate
 from ulr.evaluation.counterfactual import click_metrics, estimate_relevance, new_positions
 from ulr.evaluation.golden import LabelledLists, golden_metrics, load_labels
 from ulr.evaluation.pairwise import pair_loss, weigh_shown
@@ -27,15 +28,12 @@ LOGGING = "logging"  # the ranking that was shown, as a subject beside the model
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """The settings of an evaluation. against: pairs of models to compare with each other."""
+    """Examination and settings of an evaluation. against: pairs of models to compare."""
 
+    settings: Evaluate
     pooled: Examination
     by_segment: Mapping[str, Examination] = field(default_factory=dict)
-    cuts: Sequence[int] = (1, 3, 5)
-    max_label: int = 4
     sigmoid: float = 1.0
-    affine: bool = False
-    segments: bool = True
     against: Sequence[tuple[str, str]] = ()
 
 
@@ -75,7 +73,7 @@ def _golden(data: Evidence, ranking: Ranking) -> list[Column]:
 
 
 def _clicks(data: Evidence, ranking: Ranking) -> list[Column]:
-    return click_metrics(data.shown, data.rhat, ranking.ranks, data.plan.cuts)
+    return click_metrics(data.shown, data.rhat, ranking.ranks, data.plan.settings.precision_cuts)
 
 
 def _pair_loss(data: Evidence, ranking: Ranking) -> list[Column]:
@@ -111,12 +109,13 @@ def is_lower_better(name: str) -> bool:
 def load_evidence(groups: pa.Table, features: pa.Table, plan: EvaluationPlan) -> Evidence:
     """Prepare the held-out data of queries whose groups and features are all present."""
     shown = load_shown(groups, features)
+    affine = plan.settings.correction == "affine"
     joint = make_pair_config("joint", plan.pooled, plan.by_segment, co_click_variance=np.inf)
     return Evidence(
         plan=plan,
         shown=shown,
-        labelled=load_labels(shown, features, plan.max_label),
-        rhat=estimate_relevance(shown, plan.pooled, plan.by_segment, affine=plan.affine),
+        labelled=load_labels(shown, features, plan.settings.max_label),
+        rhat=estimate_relevance(shown, plan.pooled, plan.by_segment, affine=affine),
         pairs=weigh_shown(shown, joint),
     )
 

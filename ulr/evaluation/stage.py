@@ -61,7 +61,7 @@ def build_evaluation(
         raise UserError(NO_HOLDOUT)
     feature_files = find_features(features)
     check_order(feature_files, models)
-    plan = _plan(models, propensities, evaluate, sigmoid)
+    plan = EvaluationPlan(evaluate, *propensities, sigmoid, list(combinations(models, 2)))
     sources = JoinInputs(
         warehouse.storage.url,
         groups_files(warehouse, dates),
@@ -132,23 +132,6 @@ def _partition(name: str) -> str:
 def _read_totals(warehouse: Warehouse, manifest: Manifest) -> Totals:
     path = (manifest.table, manifest.partition, manifest.folder, TOTALS)
     return read_totals(json.loads(warehouse.storage.read_text(*path))["totals"])
-
-
-def _plan(
-    models: Mapping[str, str],
-    propensities: tuple[Examination, dict[str, Examination]],
-    evaluate: Evaluate,
-    sigmoid: float,
-) -> EvaluationPlan:
-    return EvaluationPlan(
-        *propensities,
-        cuts=evaluate.precision_cuts,
-        max_label=evaluate.max_label,
-        sigmoid=sigmoid,
-        affine=evaluate.correction == "affine",
-        segments=evaluate.segments,
-        against=list(combinations(models, 2)),
-    )
 
 
 def _examination_values(plan: EvaluationPlan) -> dict[str, Any]:

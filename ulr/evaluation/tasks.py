@@ -44,7 +44,7 @@ def evaluate_queries(
     for name, scorer in scorers.items():
         scores[name] = scorer(matrix) if features.num_rows else np.zeros(0)
     totals = _evaluate_groups(groups, features, scores, plan, None)
-    if plan.segments:
+    if plan.settings.segments:
         for segment in pc.unique(groups["segment"]).drop_null().to_pylist():
             part = groups.filter(pc.equal(groups["segment"], segment))
             totals = totals + _evaluate_groups(part, features, scores, plan, segment)

@@ -35,7 +35,6 @@ class FeatureFiles:
 
     @property
     def paths(self) -> list[str]:
-        """The paths of the files."""
         return [file.path for file in self.files]
 
     @property

@@ -48,7 +48,7 @@ def build_groups(
             max_repeated_ids=log.max_repeated_ids,
         )
         bad.publish(counts)
-        refuse_if_broken(counts, log.max_bad_fraction, date)
+        _refuse_if_broken(counts, log.max_bad_fraction, date)
         good.publish(counts)
 
     outcome, _ = publish_if_changed(
@@ -65,7 +65,7 @@ def build_groups(
     return outcome
 
 
-def refuse_if_broken(counts: Counter[str], max_fraction: float, date: dt.date) -> None:
+def _refuse_if_broken(counts: Counter[str], max_fraction: float, date: dt.date) -> None:
     """Raise InvalidData if too many rows broke the contract, with the most frequent reasons."""
     reasons = reasons_in(counts)
     bad, read = reasons.total(), counts["read"]

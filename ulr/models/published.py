@@ -84,6 +84,14 @@ def pairs_of_model(warehouse: Warehouse, method: str) -> Manifest | None:
     return pairs if same else None
 
 
+def weight_health(warehouse: Warehouse, method: str) -> list[dict[str, Any]]:
+    """Return position, name and value of every metric of a method's pair weights."""
+    partition = f"stage=pairs-{partition_name(method)}"
+    if warehouse.current("metrics", partition) is None:
+        return []
+    return warehouse.read("metrics", partition).select(["position", "name", "value"]).to_pylist()
+
+
 def trained_on(warehouse: Warehouse, name: str) -> TrainedOn:
     """Return the training data of a method's model; unknown for a file."""
     pairs = pairs_of_model(warehouse, name) if name in METHOD_NAMES else None

@@ -56,8 +56,7 @@ def make_pair_config(
 ) -> PairConfig:
     """Turn the examination of all traffic and of segments into weight tables.
 
-    co_click_variance is used by `joint` only: how far the relevance of two documents may be from
-    independent before their co-clicks show it. None: it is estimated from the log.
+    co_click_variance: of the prior on co-clicks, for `joint` only; None: estimated from the log.
     """
     _check_choice("grouping", grouping, tuple(GROUPINGS))
     _check_choice("missing_features", missing_features, MISSING_FEATURES)

@@ -1,4 +1,4 @@
-"""Weight health: effective sample size, clipped fraction and largest weight (section 4).
+"""Health of the weights: effective sample size, clipped share, largest (docs/methods.md section 4).
 
 Totals by the position of the preferred document; they add over partitions (the largest by max).
 """

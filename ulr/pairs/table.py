@@ -10,12 +10,7 @@ import pyarrow as pa
 
 from ulr.engine.columns import lists
 from ulr.errors import InvalidData
-from ulr.features.join import (
-    Rows,
-    ShownGroups,
-    feature_rows,
-    shown_groups,
-)
+from ulr.features.join import Rows, ShownGroups, feature_rows, shown_groups
 from ulr.features.matrix import feature_width, take_features
 from ulr.groups.histograms import cut_lists
 from ulr.kernels.layout import PairLists, WeightedPairs, take_queries

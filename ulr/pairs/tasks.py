@@ -37,11 +37,7 @@ def estimate_variance(
     *,
     partitions: int,
 ) -> float:
-    """Return the variance of the prior on co-clicks, estimated from the log.
-
-    psi: (segments, K, K); segments: index of each segment. Equal rankings of several days count as
-    one.
-    """
+    """Estimate the variance of the prior on co-clicks; psi: (segments, K, K)."""
     groups = copartition(spark, replace(sources, features_files=()), partitions)
     add_up = partial(_sum_partition, psi=psi, segments=segments)
     rows = groups.mapInArrow(add_up, "part long, sums array<double>").collect()
@@ -49,12 +45,7 @@ def estimate_variance(
 
 
 def write_pairs(
-    spark: SparkSession,
-    sources: JoinInputs,
-    config: PairConfig,
-    *,
-    pairs_url: str,
-    partitions: int,
+    spark: SparkSession, sources: JoinInputs, config: PairConfig, *, pairs_url: str, partitions: int
 ) -> PairReport:
     """Write one file of pairs per partition under `pairs_url`; return their summed report."""
     write = partial(_write_partition, pairs_url=pairs_url, config=config)

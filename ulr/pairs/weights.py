@@ -55,15 +55,13 @@ def joint_weight(examination: Examination, prs_clip: float) -> np.ndarray:
 
 def affine_weight(examination: Examination, prs_clip: float) -> np.ndarray:
     """rhat_i (1 - rhat_j) with rhat = (c - beta) / alpha, Oosterhuis eq. 6."""
-    if examination.alpha is None or examination.beta is None:
+    alpha, beta = examination.alpha, examination.beta
+    if alpha is None or beta is None:
         raise UserError(
             "method affine needs alpha and beta, which these propensities do not have; set "
             "propensities.estimator=affine and run `ulr propensities` again"
         )
-    clicked, not_clicked = (
-        (1 - examination.beta) / examination.alpha,
-        -examination.beta / examination.alpha,
-    )
+    clicked, not_clicked = (1 - beta) / alpha, -beta / alpha
     sides = {BOTH: (clicked, clicked), FIRST: (clicked, not_clicked),
              SECOND: (not_clicked, clicked), NONE: (not_clicked, not_clicked)}  # fmt: skip
     return np.stack([np.outer(i, 1 - j) for _, (i, j) in sorted(sides.items())])

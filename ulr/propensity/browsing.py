@@ -26,8 +26,7 @@ MODELS = ("independent", "continuous", "row_skipping")
 class Comparisons:
     """Co-clicks of the same two documents in both arms, or clicks of the same document (k = l).
 
-    kept_at, swapped_at: indices (k, l) from 0 of every comparison. kept, swapped: counts.
-    log_odds: log of sessions kept over sessions swapped.
+    kept_at, swapped_at: indices (k, l) from 0. log_odds: of sessions kept to sessions swapped.
     """
 
     kept_at: tuple[np.ndarray, np.ndarray]

@@ -15,15 +15,12 @@ from scipy.optimize import isotonic_regression
 class ThetaCurve:
     """theta relative to position 1. Arrays are indexed by position - 1, NaN without an estimate.
 
-    theta        (K,)
-    covariance   (K, K), of log theta
-    support      (K,) int64, clicks behind the estimate
-    source       estimated, pooled, given or insufficient
-    note         details of a position; the reason where the source is insufficient
-    components   positions that comparisons link, as lists
-    misfit       (chi-square statistic, degrees of freedom) of the comparisons, if there are several
-    alpha, beta  (K,), only from the affine estimator
-    dof          degrees of freedom of the covariance: jackknife blocks less one, else infinite
+    covariance  (K, K), of log theta
+    support     (K,) int64, clicks behind the estimate
+    source      estimated, pooled, given or insufficient; note gives the reason
+    components  positions that comparisons link
+    misfit      chi-square statistic of the comparisons and its degrees of freedom
+    dof         degrees of freedom of the covariance: jackknife blocks less one, else infinite
     """
 
     estimator: str
@@ -79,20 +76,16 @@ def make_curve(
 
 
 def jackknife(without: np.ndarray) -> np.ndarray:
-    """Return the covariance of an estimate from its values without each block of queries.
-
-    without: float64, (blocks, parameters). Returns float64, (parameters, parameters).
-    """
+    """Return the covariance of an estimate from its values without each block: (blocks, values)."""
     blocks = len(without)
     centred = without - without.mean(axis=0)
     return centred.T @ centred * (blocks - 1) / blocks
 
 
 def monotone(curve: ThetaCurve) -> ThetaCurve:
-    """Return the isotonic regression of log theta: the closest curve that never rises.
+    """Return the isotonic regression of log theta, weighted by inverse variances.
 
-    Weights are inverse variances. Position 1 has no error, so it keeps its value. Standard errors
-    are those of the unsmoothed estimate.
+    Position 1 has no error, so it keeps its value. Standard errors are those before smoothing.
     """
     known = np.flatnonzero(~np.isnan(curve.theta))
     variance = np.maximum(np.diag(curve.covariance)[known], 1e-12)
@@ -114,7 +107,7 @@ def fall_back(curve: ThetaCurve, pooled: ThetaCurve) -> ThetaCurve:
     """
     missing = np.isnan(curve.theta) & ~np.isnan(pooled.theta)
 
-    def filled(own: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
+    def merged(own: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
         return own if own is None or other is None else np.where(missing, other, own)
 
     covariance = np.where(missing | missing[:, None], 0.0, curve.covariance)
@@ -128,6 +121,6 @@ def fall_back(curve: ThetaCurve, pooled: ThetaCurve) -> ThetaCurve:
         covariance=covariance,
         source=source,
         note=note,
-        alpha=filled(curve.alpha, pooled.alpha),
-        beta=filled(curve.beta, pooled.beta),
+        alpha=merged(curve.alpha, pooled.alpha),
+        beta=merged(curve.beta, pooled.beta),
     )

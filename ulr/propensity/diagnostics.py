@@ -174,8 +174,7 @@ def trust_findings(fits: list[Regression], significance: float) -> list[Finding]
 def drift_findings(before: ThetaCurve, after: ThetaCurve, significance: float) -> list[Finding]:
     """Test whether log theta changed between two windows, over their common positions (Wald).
 
-    A covariance from a few jackknife blocks cannot be inverted for many positions. Then the test
-    is that of the largest change, with Bonferroni's correction.
+    The covariance of a jackknife cannot be inverted, so the largest change is tested then.
     """
     depth = min(before.positions, after.positions)
     both = np.flatnonzero(~np.isnan(before.theta[1:depth]) & ~np.isnan(after.theta[1:depth])) + 1

@@ -74,10 +74,7 @@ def estimate_theta(evidence: Evidence, settings: Propensities) -> ThetaCurve:
 def swap_curve(
     counts: SwapCounts, estimator: str, *, min_clicks: int, pooled: bool = True
 ) -> ThetaCurve:
-    """Solve the ratios of all buckets that the estimator uses.
-
-    pooled: use both documents and both arms of an exchange. False is for comparison only.
-    """
+    """Solve the ratios of the estimator's buckets; pooled: use both documents of an exchange."""
     ratios = [
         position_ratios(arms, pooled=pooled)
         for arms in counts.buckets.values()
@@ -110,10 +107,7 @@ def given_curve(theta: Sequence[float]) -> ThetaCurve:
 
 
 def theta_of_json(content: Any, name: str) -> list[float]:
-    """Return theta from a list of numbers, or from an object with such a list under `theta`.
-
-    The JSON output of `ulr propensities` is such an object.
-    """
+    """Return theta from a list or from an object with `theta`, as `ulr propensities` prints it."""
     if isinstance(content, dict):
         content = content.get("theta")
     if not isinstance(content, list) or not all(isinstance(x, int | float) for x in content):

@@ -2,9 +2,7 @@
 
 Rankings change, so a document is shown at several positions. Over the documents seen at both k and
 l, A(k, l) is the weighted number of clicks at k, with equal total weight at both positions, so
-E A(k, l) / E A(l, k) = theta(k) / theta(l). Three estimators use A: `pivot` compares each position
-with the first, `adjacent` multiplies the ratios of neighbours, `all_pairs` fits all of A
-(docs/methods.md section 3.6).
+E A(k, l) / E A(l, k) = theta(k) / theta(l) (docs/methods.md section 3.6).
 """
 
 from __future__ import annotations
@@ -40,11 +38,9 @@ def adjacent(clicks: np.ndarray) -> np.ndarray:
 
 
 def all_pairs(clicks: np.ndarray) -> np.ndarray:
-    """Return the theta that maximise the likelihood of the shares theta_k / (theta_k + theta_l).
+    """Fit the Bradley-Terry model to A(k, l) / (A(k, l) + A(l, k)).
 
-    Given A(k, l) + A(l, k) the relevance of the documents cancels, which leaves the Bradley-Terry
-    model. It has a unique maximum for the positions that are linked with position 1 by clicks at
-    both positions of a pair. The others are NaN.
+    Positions that are not linked with position 1 by clicks at both ends are NaN.
     """
     edges = [(int(k), int(v)) for k, v in np.argwhere(np.minimum(clicks, clicks.T) > 0)]
     linked = np.array(connected_components(range(len(clicks)), edges)[0])
@@ -54,10 +50,7 @@ def all_pairs(clicks: np.ndarray) -> np.ndarray:
 
 
 def _bradley_terry(clicks: np.ndarray) -> np.ndarray:
-    """Return log theta, 0 for the first, by Newton's method with halved steps.
-
-    The likelihood is concave in log theta, so steps converge for any chain of comparisons.
-    """
+    """Return log theta, 0 for the first. Newton's method: the likelihood is concave."""
     total, won = clicks + clicks.T, clicks.sum(axis=1)
 
     def likelihood(x: np.ndarray) -> float:
@@ -88,10 +81,7 @@ FORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def harvested_curve(table: pa.Table, positions: int, *, form: str, min_clicks: int) -> ThetaCurve:
-    """Estimate the positions that the form links with position 1 by enough clicks.
-
-    table: rows of `harvest_schema`. Errors come from a jackknife over its blocks of queries.
-    """
+    """Estimate the positions that enough clicks link with position 1; table: `harvest_schema`."""
     clicks = _weighted_clicks(table, positions)
     total = clicks.sum(axis=0)
     compared = np.minimum(total, total.T) * _comparisons(form, positions)
@@ -142,10 +132,7 @@ def _comparisons(form: str, positions: int) -> np.ndarray:
 def _estimate(
     clicks: np.ndarray, form: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return theta from all blocks and the covariance of its log.
-
-    Both are NaN for a position that cannot be estimated without one of the blocks.
-    """
+    """Return theta and the covariance of its log, NaN where a block cannot be left out."""
     total = clicks.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         without = np.log([form(total - block) for block in clicks])

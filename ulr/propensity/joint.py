@@ -27,9 +27,8 @@ PAIR_SWAPS, ALL_SWAPS = "pair_swaps", "all_swaps"
 class PairEstimate:
     """One psi. source: estimated, imputed or insufficient.
 
-    raw: the value before projection onto the Frechet bounds; the interval belongs to it, because
-    a projected value has no symmetric error. log_error: standard error of log raw. t_quantile:
-    half width of the 95% interval in standard errors.
+    raw: the value before projection onto the Frechet bounds, to which error and interval belong.
+    log_error: standard error of log raw. t_quantile: as in ThetaCurve.
     """
 
     k: int
@@ -54,10 +53,7 @@ class PairEstimate:
 
 
 def solve_pairs(counts: SwapCounts, *, min_coclicks: int, joint: str = ALL_SWAPS) -> Solution[Pair]:
-    """Estimate psi(k, l) / psi(1, 2) of every pair with support.
-
-    joint: the buckets to use, `all_swaps` or `pair_swaps`.
-    """
+    """Estimate psi(k, l) / psi(1, 2) of every pair with support; joint: the buckets to use."""
     ratios = [
         pair_ratios(arms)
         for arms in counts.buckets.values()

@@ -1,11 +1,7 @@
-"""Ratios of propensities from the two arms of a bucket, with their covariance.
+"""Ratios of propensities from the two arms of a bucket (docs/methods.md section 3.1).
 
 A document that moves is shown at two positions, so the ratio of its click rates is the ratio of
-the positions' propensities. Documents that exchange positions a and b are pooled: clicks at b in
-both arms over clicks at a in both arms, each arm divided by its sessions (docs/methods.md section
-3.1). Co-clicks give ratios of psi in the same way, with pairs of positions as nodes.
-
-Covariances come from the delta method on the log scale:
+theta. Co-clicks give ratios of psi in the same way. Covariances come from the delta method:
 cov(log r_e, log r_f) = (P(e and f) / (r_e r_f) - 1) / sessions.
 """
 
@@ -44,8 +40,7 @@ def position_ratios(arms: BucketArms, *, pooled: bool = True) -> Ratios[int]:
 def pair_ratios(arms: BucketArms) -> Ratios[Pair]:
     """Return the psi ratios of a bucket, from co-clicks.
 
-    A pair swap moves pairs within its positions. A single swap (a, b) also moves (a, j) to (b, j)
-    for every other position j.
+    A single swap (a, b) also moves (a, j) to (b, j) for every other position j.
     """
     moves = arms.moves
     positions = arms.bucket.positions

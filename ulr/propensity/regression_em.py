@@ -1,12 +1,8 @@
 """Regression-EM (Wang et al. 2018): theta and relevance from plain logs, relevance by LightGBM.
 
-P(click) = theta_k g_d. E step, for impressions without a click: examined with probability
-theta (1 - g) / (1 - theta g), relevant with probability g (1 - theta) / (1 - theta g). M step:
-theta_k is the examined fraction at k; g is fitted to the relevant fractions.
-
-Without features each document has a separate g, shrunk to the mean: a document shown once and
-clicked would otherwise get g = 1 and push theta to 1. Only documents shown at two positions or more
-are used then (docs/methods.md section 3.7).
+P(click) = theta_k g_d (docs/methods.md section 3.7). Without features each document has a separate
+g, shrunk to the mean: a document shown once and clicked would otherwise get g = 1 and push theta to
+1. Only documents shown at two positions or more are used then.
 """
 
 from __future__ import annotations
@@ -24,7 +20,11 @@ PRIOR_IMPRESSIONS = 2.0  # weight of the mean when g is shrunk to it
 def em_step(
     theta: np.ndarray, relevance: np.ndarray, shown: Exposures
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the examined fraction per position and the relevant fraction per document."""
+    """Return the examined fraction per position and the relevant fraction per document.
+
+    An impression without a click is examined with probability theta (1 - g) / (1 - theta g) and
+    relevant with probability g (1 - theta) / (1 - theta g).
+    """
     t, g = theta[shown.position], relevance[shown.document]
     unclicked = (shown.impressions - shown.clicks) / (1 - t * g)
     examined = np.bincount(shown.position, shown.clicks + unclicked * t * (1 - g), theta.size)
@@ -88,10 +88,7 @@ def em_curve(
     min_clicks: int,
     folds: int = 8,
 ) -> ThetaCurve:
-    """Estimate theta, with errors from a jackknife over folds of queries.
-
-    The errors do not contain the bias that a misfitted g leaves in theta.
-    """
+    """Estimate theta; its errors do not contain the bias that a misfitted g leaves."""
 
     def estimate(exposures: Exposures) -> np.ndarray:
         return run_em(exposures, positions, rounds=rounds, trees=trees, leaves=leaves)[0]

@@ -1,8 +1,7 @@
 """Totals of a swap experiment: clicks and co-clicks in each bucket's two arms.
 
-Totals are additive: a window is the sum of its dates, all traffic the sum of its segments. At 50
-positions a segment has half a million totals, so they go from columns to matrices without a
-Python object for each.
+Totals are additive over dates and segments. At 50 positions a segment has half a million, so they
+go from columns to matrices without a Python object for each.
 """
 
 from __future__ import annotations
@@ -78,10 +77,7 @@ class BucketArms:
 
 @dataclass(frozen=True)
 class SwapCounts:
-    """All buckets of some traffic, by name, and the pages outside every bucket.
-
-    No bucket moves a document to or from below `positions`.
-    """
+    """All buckets of some traffic, none deeper than `positions`, and the pages outside them."""
 
     positions: int
     buckets: dict[str, BucketArms] = field(default_factory=dict)
@@ -95,10 +91,7 @@ class SwapCounts:
 
 
 def counts_of(rows: pa.Table, positions: int) -> SwapCounts:
-    """Return rows of `swap_counts_schema` as arms, summed over segments.
-
-    Clicks below `positions` and buckets that reach below it are left out.
-    """
+    """Sum rows of `swap_counts_schema` over segments, without what is below `positions`."""
     rows = rows.filter(pc.less_equal(rows["l"], positions))
     bucket = whole(rows["bucket"]).dictionary_encode()
     names = bucket.dictionary.to_pylist()

@@ -17,7 +17,13 @@ from ulr.config.load import flat
 from ulr.config.settings import Settings
 from ulr.evaluation.stage import published_totals
 from ulr.evaluation.totals import Totals, metric_values
-from ulr.models.published import model_manifest, pairs_of_model, read_model, read_record
+from ulr.models.published import (
+    model_manifest,
+    pairs_of_model,
+    read_model,
+    read_record,
+    weight_health,
+)
 from ulr.redact import redact
 from ulr.registry import tags
 from ulr.version import __version__
@@ -64,7 +70,7 @@ def collect_submission(
     manifest = model_manifest(warehouse, method)
     record = read_record(warehouse, method)
     pairs = pairs_of_model(warehouse, method)
-    health = _weight_health(warehouse, method) if pairs else []
+    health = weight_health(warehouse, method) if pairs else []
     params = redact(flat(settings.model_dump(mode="json", exclude=_NOT_OF_A_TRAINING)))
     training_tags = _tags(manifest, pairs, method)
     return Submission(
@@ -113,13 +119,6 @@ def _metrics(totals: Totals, name: str) -> dict[str, float]:
         metrics[metric] = estimate.value
         metrics[f"{metric}_lower"], metrics[f"{metric}_upper"] = estimate.lower, estimate.upper
     return metrics
-
-
-def _weight_health(warehouse: Warehouse, method: str) -> list[dict[str, Any]]:
-    partition = f"stage=pairs-{partition_name(method)}"
-    if warehouse.current("metrics", partition) is None:
-        return []
-    return warehouse.read("metrics", partition).select(["position", "name", "value"]).to_pylist()
 
 
 def _propensity_files(warehouse: Warehouse) -> dict[str, str]:

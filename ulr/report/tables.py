@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from ulr.config.settings import Settings
 from ulr.errors import UserError
-from ulr.models.published import evaluation_name, read_model, read_record
+from ulr.models.published import evaluation_name, read_model, read_record, weight_health
 from ulr.report.facts import Row
 from ulr.warehouse.stage import fingerprint
 from ulr.warehouse.storage import open_filesystem
@@ -67,16 +67,9 @@ def days_of(warehouse: Warehouse, window: Sequence[dt.date]) -> list[Row]:
 
 def weights_of(models: Sequence[Model], trained: Sequence[dt.date]) -> dict[str, list[Row]]:
     """Return the weight health of the pairs of these dates, by model."""
-    health = {m.name: _health(m) for m in models if _pairs(m, trained) is not None}
+    health = {m.name: weight_health(m.warehouse, m.method)
+              for m in models if _pairs(m, trained) is not None}  # fmt: skip
     return {name: rows for name, rows in health.items() if rows}
-
-
-def _health(model: Model) -> list[Row]:
-    partition = f"stage=pairs-{partition_name(model.method)}"
-    if model.warehouse.current("metrics", partition) is None:
-        return []
-    table = model.warehouse.read("metrics", partition)
-    return table.select(["position", "name", "value"]).to_pylist()
 
 
 def trainings_of(models: Sequence[Model], trained: Sequence[dt.date]) -> dict[str, Row]:

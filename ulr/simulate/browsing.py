@@ -49,11 +49,9 @@ class Independent:
     theta: np.ndarray
 
     def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
-        """Draw one number per position."""
         return rng.random(attractive.shape) < self.theta
 
     def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Return the outer product, with theta on the diagonal."""
         psi = np.outer(self.theta, self.theta)
         np.fill_diagonal(psi, self.theta)
         return psi
@@ -66,11 +64,9 @@ class Continuous:
     theta: np.ndarray
 
     def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
-        """Draw one number per page."""
         return rng.random((attractive.shape[0], 1)) < self.theta
 
     def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Return the smaller theta of each pair."""
         return np.minimum.outer(self.theta, self.theta)
 
 
@@ -84,7 +80,6 @@ class RowSkipping:
     width: int
 
     def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
-        """Draw rank by rank, for all pages together."""
         pages, positions = attractive.shape
         examined = np.zeros((pages, positions), bool)
         browsing = np.ones(pages, bool)
@@ -137,7 +132,6 @@ class Cascade:
     beta: float
 
     def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
-        """Draw rank by rank, for all pages together."""
         pages, positions = attractive.shape
         examined = np.zeros((pages, positions), bool)
         browsing = np.ones(pages, bool)

@@ -57,12 +57,10 @@ class Synthetic:
 
     @property
     def blocks(self) -> int:
-        """The number of blocks."""
         return -(-self.queries // BLOCK)
 
     @property
     def max_label(self) -> int:
-        """The best grade."""
         return MAX_LABEL
 
     def block(self, number: int) -> WorldBlock:
@@ -74,7 +72,6 @@ class Synthetic:
         return WorldBlock(self._names(first, count), features, labels)
 
     def names(self) -> Names:
-        """Return all queries and documents."""
         return self._names(0, self.queries)
 
     def _names(self, first: int, count: int) -> Names:
@@ -109,7 +106,6 @@ class Judged:
 
     @property
     def blocks(self) -> int:
-        """The number of blocks."""
         return 1
 
     @property

@@ -33,12 +33,12 @@ CheckOwner = Callable[[], None]  # raises UserError if another process holds the
 
 
 @contextlib.contextmanager
-def hold(storage: Storage, folder: str, what: str) -> Iterator[CheckOwner]:
+def hold(storage: Storage, folder: str, name: str) -> Iterator[CheckOwner]:
     """Hold the folder's lock; raise UserError that names the owner if it is taken.
 
-    what: the folder's name in error messages.
+    name: the folder's name in error messages.
     """
-    with (_flock if storage.is_local else lease)(storage, folder, what) as check_owner:
+    with (_flock if storage.is_local else lease)(storage, folder, name) as check_owner:
         yield check_owner
 
 
@@ -46,13 +46,13 @@ def _this_process() -> dict[str, Any]:
     return {"host": socket.gethostname(), "pid": os.getpid(), "since": time.strftime("%F %T %Z")}
 
 
-def _taken(what: str, owner: dict[str, Any]) -> UserError:
+def _taken(name: str, owner: dict[str, Any]) -> UserError:
     who = f"process {owner.get('pid')} on {owner.get('host')} since {owner.get('since')}"
-    return UserError(f"{what} is being written by {who}; wait for it, or stop it, and run again")
+    return UserError(f"{name} is being written by {who}; wait for it, or stop it, and run again")
 
 
 @contextlib.contextmanager
-def _flock(storage: Storage, folder: str, what: str) -> Iterator[CheckOwner]:
+def _flock(storage: Storage, folder: str, name: str) -> Iterator[CheckOwner]:
     path = Path(storage.path(folder, _NAME))
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as file:
@@ -60,7 +60,7 @@ def _flock(storage: Storage, folder: str, what: str) -> Iterator[CheckOwner]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise _taken(what, _owner(file.read())) from None
+            raise _taken(name, _owner(file.read())) from None
         file.truncate(0)
         file.write(json.dumps(_this_process()))
         file.flush()
@@ -77,12 +77,12 @@ def _owner(text: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def lease(storage: Storage, folder: str, what: str) -> Iterator[CheckOwner]:
+def lease(storage: Storage, folder: str, name: str) -> Iterator[CheckOwner]:
     """Claim the folder with a file that is renewed until the block ends."""
     claim = {**_this_process(), "token": uuid.uuid4().hex}
     current = storage.read_json(folder, _NAME)
     if current and current["until"] > time.time():
-        raise _taken(what, current)
+        raise _taken(name, current)
 
     def write() -> None:
         storage.write_json({**claim, "until": time.time() + LEASE_S}, folder, _NAME)
@@ -93,7 +93,7 @@ def lease(storage: Storage, folder: str, what: str) -> Iterator[CheckOwner]:
     def renew() -> None:
         if not is_owner():
             raise UserError(
-                f"{what}: this run was paused for longer than its lock lasts ({LEASE_S:.0f} s), "
+                f"{name}: this run was paused for longer than its lock lasts ({LEASE_S:.0f} s), "
                 "and another has begun to write; nothing was published, run again"
             )
         write()
@@ -101,7 +101,7 @@ def lease(storage: Storage, folder: str, what: str) -> Iterator[CheckOwner]:
     write()
     time.sleep(SETTLE_S)
     if not is_owner():
-        raise _taken(what, storage.read_json(folder, _NAME) or {})
+        raise _taken(name, storage.read_json(folder, _NAME) or {})
     done = threading.Event()
     keeper = threading.Thread(target=_keep, args=(renew, done), daemon=True)
     keeper.start()

@@ -61,7 +61,6 @@ class Storage:
         return redact_text(self.child(*parts).partition("?")[0])
 
     def exists(self, *parts: str) -> bool:
-        """Return whether there is such a file or folder."""
         return bool(self.fs.get_file_info(self.path(*parts)).type != pafs.FileType.NotFound)
 
     def is_empty(self) -> bool:
@@ -69,7 +68,6 @@ class Storage:
         return not self._infos((), recursive=False)
 
     def is_file(self) -> bool:
-        """Return whether the URL names a file, not a folder."""
         return bool(self.fs.get_file_info(self.root).is_file)
 
     def folders(self, *parts: str) -> list[str]:
@@ -94,7 +92,6 @@ class Storage:
         return sorted(self.fs.get_file_info(selector), key=lambda i: i.path)
 
     def read_text(self, *parts: str) -> str:
-        """Return the content of a text file."""
         with self.fs.open_input_stream(self.path(*parts)) as stream:
             return bytes(stream.read()).decode()
 
@@ -152,7 +149,6 @@ class Storage:
             raise
 
     def delete(self, *parts: str) -> None:
-        """Remove a folder or a file if it exists."""
         info = self.fs.get_file_info(self.path(*parts))
         if info.type == pafs.FileType.Directory:
             self.fs.delete_dir(info.path)
