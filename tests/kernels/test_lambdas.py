@@ -86,7 +86,7 @@ def test_no_finite_score_gives_nan_or_infinity(norm, dtype):
     assert np.isfinite(got).all()
 
 
-def test_a_list_that_spreads_too_far_for_one_exponent_is_still_exact():
+def test_a_list_whose_exponentials_underflow_is_still_exact():
     rng = np.random.default_rng(4)
     pairs = random_pairs(rng, queries=4)
     scores = np.where(rng.random(pairs.rows) < 0.5, -1000.0, 0.0) + rng.normal(size=pairs.rows)
@@ -129,7 +129,7 @@ def test_threads_do_not_change_a_bit():
         np.testing.assert_array_equal(result, results[0])
 
 
-def test_tables_joined_give_what_they_give_apart():
+def test_concatenated_tables_have_the_gradients_of_their_parts():
     rng = np.random.default_rng(7)
     parts = [random_pairs(rng, queries=3) for _ in range(3)]
     scores = [rng.normal(size=p.rows) for p in parts]
@@ -141,7 +141,7 @@ def test_tables_joined_give_what_they_give_apart():
     np.testing.assert_array_equal(backwards, apart)
 
 
-def test_the_grid_holds_every_value_and_moves_none_by_more_than_half_a_step():
+def test_every_value_is_rounded_to_the_nearest_multiple_of_the_grid():
     rng = np.random.default_rng(8)
     pairs = random_pairs(rng, queries=20)
     scores, grid = rng.normal(size=pairs.rows), 2.0**-20
@@ -152,7 +152,7 @@ def test_the_grid_holds_every_value_and_moves_none_by_more_than_half_a_step():
         assert np.abs(exact - rounded).max() <= grid / 2 + 2**-24 * np.abs(exact).max()
 
 
-def test_wrong_shapes_and_metrics_are_refused():
+def test_wrong_shapes_and_objectives_are_refused():
     pairs = random_pairs(np.random.default_rng(9))
     buffer = np.empty(pairs.rows)
     with pytest.raises(UserError, match="scores has shape"):

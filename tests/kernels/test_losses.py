@@ -1,4 +1,4 @@
-"""t+/t- sums: oracle, order and threads."""
+"""Losses by position for t+ and t-: oracle, order and threads."""
 
 import numba
 import numpy as np
@@ -30,7 +30,7 @@ def test_sums_equal_the_plain_loop():
     np.testing.assert_allclose(got, want, atol=pairs.queries / UNITS)
 
 
-def test_neither_threads_nor_the_cut_into_parts_change_a_bit():
+def test_neither_threads_nor_a_split_into_parts_changes_a_bit():
     rng = np.random.default_rng(2)
     parts = [counts(rng) for _ in range(3)]
     scores = [rng.normal(size=p.rows) for p in parts]
@@ -62,7 +62,7 @@ def test_counts_are_divided_by_the_winners_t_plus_and_the_losers_t_minus():
             at += 1
 
 
-def test_a_list_that_spreads_far_is_summed_pair_by_pair():
+def test_a_list_whose_exponentials_underflow_is_still_exact():
     rng = np.random.default_rng(5)
     pairs = counts(rng)
     scores = np.where(rng.random(pairs.rows) < 0.5, -650.0, 0.0) + rng.normal(size=pairs.rows)

@@ -45,7 +45,7 @@ def test_metrics_equal_the_plain_loops(rows):
     assert got["err"] == pytest.approx(oracle.reciprocal_rank(scores, labels, 4))
 
 
-def test_lists_joined_give_what_they_give_apart():
+def test_concatenated_lists_have_the_metrics_of_their_parts():
     rng = np.random.default_rng(1)
     sizes = [3, 1, 40, 7]
     offsets = np.concatenate([[0], np.cumsum(sizes)])

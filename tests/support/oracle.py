@@ -1,4 +1,4 @@
-"""Plain loops that say what the fast code must compute. Slow on purpose, read at a glance."""
+"""Plain loops with the results that the fast code must have; slow, and easy to check by eye."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _round(lane: int, word: int) -> int:
 
 
 def xxhash64(data: bytes, seed: int = 42) -> int:
-    """XXH64, from its specification."""
+    """Return XXH64, written from its specification."""
     at = 0
     if len(data) >= 32:
         lanes = [(seed + P1 + P2) & MASK, (seed + P2) & MASK, seed, (seed - P1) & MASK]
@@ -58,7 +58,7 @@ def xxhash64(data: bytes, seed: int = 42) -> int:
 
 
 def ranking_hash(doc_ids: list[str]) -> int:
-    """Spark's xxhash64(transform(doc_ids, d -> xxhash64(d))), as a signed 64-bit integer."""
+    """Return Spark's xxhash64(transform(doc_ids, d -> xxhash64(d))), a signed 64-bit integer."""
     h = 42
     for doc in doc_ids:
         h = xxhash64(xxhash64(doc.encode()).to_bytes(8, "little"), h)
@@ -66,7 +66,7 @@ def ranking_hash(doc_ids: list[str]) -> int:
 
 
 def broken_rule(page: dict) -> str | None:
-    """The first rule of the contract that a page breaks."""
+    """Return the first rule of the contract that a page breaks."""
     docs, clicks = page["doc_ids"], page["clicks"]
     bucket, swapped = page["bucket"], page["swapped"]
     for name in ("session_id", "query_id"):
@@ -99,7 +99,7 @@ def broken_rule(page: dict) -> str | None:
 
 
 def bucket_depth(text: str) -> int | None:
-    """Deepest position of a well-formed bucket, None for any other text."""
+    """Return the deepest position of a well-formed bucket, None for any other text."""
     sides = []
     for side in text.split(":"):
         numbers = []
@@ -116,7 +116,7 @@ def bucket_depth(text: str) -> int | None:
 
 
 def click_histograms(pages: list[dict], max_position: int) -> dict[tuple, Counter]:
-    """(query, segment, bucket, arm, documents) -> {click vector: sessions}, page by page."""
+    """Count sessions by (query, segment, bucket, arm, documents) and click vector."""
     groups: dict[tuple, Counter] = {}
     for page in pages:
         arm = page["swapped"] if page["bucket"] is not None else None
@@ -127,7 +127,7 @@ def click_histograms(pages: list[dict], max_position: int) -> dict[tuple, Counte
 
 
 def expand_groups(rows: list[dict]) -> dict[tuple, Counter]:
-    """Rows of a groups table back to histograms of click vectors."""
+    """Return the rows of a groups table as histograms of click vectors."""
     groups: dict[tuple, Counter] = {}
     for row in rows:
         docs = tuple(row["doc_ids"])
@@ -139,6 +139,6 @@ def expand_groups(rows: list[dict]) -> dict[tuple, Counter]:
             histogram[clicks] += count
         key = (row["query_id"], row["segment"], row["bucket"], row["swapped"], docs)
         if key in groups:
-            raise AssertionError(f"group {key} stands in the table twice")
+            raise AssertionError(f"group {key} is in the table twice")
         groups[key] = histogram
     return groups

@@ -1,4 +1,4 @@
-"""Plain loops that say what the pair kernels must compute. Slow on purpose."""
+"""Plain loops with the results that the kernels for pairs and metrics must have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def ranks(scores):
-    """0-based rank of each document: best first, ties in the order they came."""
+    """Return the rank of each document, from 0: best first, ties in their given order."""
     order = sorted(range(len(scores)), key=lambda d: -scores[d])
     rank = [0] * len(scores)
     for r, d in enumerate(order):
@@ -28,7 +28,7 @@ def softplus(x):
 
 
 def pair_factor(scores, rank, i, j, *, objective, truncation, norm):
-    """D of a pair; None if it does not count."""
+    """Return D of a pair, or None if the truncation level excludes it."""
     if objective == "ranknet":
         d = 1.0
     elif min(rank[i], rank[j]) >= truncation:
@@ -41,7 +41,7 @@ def pair_factor(scores, rank, i, j, *, objective, truncation, norm):
 
 
 def lambda_gradient(scores, pairs, *, sigma=1.0, truncation=30, norm=False, objective="lambdarank"):
-    """pairs: (i, j, u_ij, u_ji). Each of the two preferences pushes on its own."""
+    """Add the gradients of both preferences of each pair (i, j, u_ij, u_ji)."""
     n = len(scores)
     rank = ranks(scores)
     grad, hess, mass = [0.0] * n, [0.0] * n, 0.0
@@ -65,7 +65,7 @@ def lambda_gradient(scores, pairs, *, sigma=1.0, truncation=30, norm=False, obje
 
 
 def pair_loss(scores, pairs, factors, sigma=1.0):
-    """sum of D (u_ij log(1 + exp(-sigma(f_i - f_j))) + the reverse), with D given per pair."""
+    """Sum D (u_ij log(1 + exp(-sigma(f_i - f_j))) + the reverse), with D given per pair."""
     total = 0.0
     for (i, j, u_ij, u_ji), d in zip(pairs, factors, strict=True):
         apart = sigma * (scores[i] - scores[j])
@@ -74,7 +74,7 @@ def pair_loss(scores, pairs, factors, sigma=1.0):
 
 
 def position_losses(scores, positions, pairs, *, t_plus, t_minus, sigma=1.0):
-    """Sums of docs/methods.md section 6 over one list; pairs: (i, j, n_ij, n_ji)."""
+    """Return the sums of docs/methods.md section 6 of one list; pairs: (i, j, n_ij, n_ji)."""
     rank, bins = ranks(scores), len(t_plus)
     plus, minus = [0.0] * bins, [0.0] * bins
     for i, j, n_ij, n_ji in pairs:
@@ -89,7 +89,7 @@ def position_losses(scores, positions, pairs, *, t_plus, t_minus, sigma=1.0):
 
 
 def session_weights(clicks, theta, psi, method, *, prs_clip=math.inf, alpha=None, beta=None):
-    """u[i][j] of one session, straight from the table of docs/methods.md section 4."""
+    """Return u[i][j] of one session by the table of docs/methods.md section 4."""
     n = len(clicks)
     u = [[0.0] * n for _ in range(n)]
     for i in range(n):
@@ -144,18 +144,18 @@ def relevant_position(scores, labels):
 
 def reciprocal_rank(scores, labels, max_label):
     order = sorted(range(len(scores)), key=lambda d: -scores[d])
-    going, total = 1.0, 0.0
+    reached, total = 1.0, 0.0
     for r, d in enumerate(order):
         stop = (2 ** labels[d] - 1) / 2**max_label
-        total += going * stop / (r + 1)
-        going *= 1 - stop
+        total += reached * stop / (r + 1)
+        reached *= 1 - stop
     return total
 
 
 def co_click_sums(sessions, theta, psi):
-    """Pairs that tell of the spread of co-clicks, their squared deviations over what chance gives,
-    and what a spread of 1 would add. sessions: click vectors of one group."""
-    n, found = len(sessions), [0.0, 0.0, 0.0]
+    """Return the number of pairs, their squared deviations from m over the variance by chance, and
+    the expected contribution of a prior variance of 1. sessions: click vectors of one group."""
+    n, sums = len(sessions), [0.0, 0.0, 0.0]
     for i in range(len(theta)):
         for j in range(i + 1, len(theta)):
             c_i, c_j = sum(s[i] for s in sessions), sum(s[j] for s in sessions)
@@ -165,7 +165,7 @@ def co_click_sums(sessions, theta, psi):
             m = psi[i][j] * c_i * c_j / (psi[i][j] + (n - 1) * theta[i] * theta[j])
             chance = m * (1 - m / c) * (n - c) / (n - 1)
             if chance > 1e-9 * m:
-                found[0] += 1
-                found[1] += (c_ij - m) ** 2 / chance
-                found[2] += m**2 * (1 - 1 / c) / chance
-    return found
+                sums[0] += 1
+                sums[1] += (c_ij - m) ** 2 / chance
+                sums[2] += m**2 * (1 - 1 / c) / chance
+    return sums

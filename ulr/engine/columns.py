@@ -37,7 +37,7 @@ def valid(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
 
 
 def lists(column: pa.ChunkedArray | pa.Array) -> Lists:
-    """Return the starts and lengths of a list column; a null row has length 0."""
+    """Return the starts and lengths of a list column; a null row has length 0. Copies nothing."""
     array = whole(column)
     offsets = array.offsets.to_numpy()
     lengths = np.diff(offsets)
@@ -70,7 +70,7 @@ def patterns_of(table: pa.Table | pa.RecordBatch) -> Patterns:
 def without_views(array: pa.Array) -> pa.Array:
     """Return a list view as a list array, other arrays unchanged.
 
-    Arrow's cast of a list view omits the last offset (pyarrow 25.0), so the last row is wrong.
+    Arrow's own cast omits the last offset (pyarrow 25.0): the end of the last row is undefined.
     """
     if not (pa.types.is_list_view(array.type) or pa.types.is_large_list_view(array.type)):
         return array

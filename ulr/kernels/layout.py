@@ -78,7 +78,7 @@ class Histograms(NamedTuple):
 
 
 class WeightTables(NamedTuple):
-    """Weights of pairs by type and position, for every segment (docs/methods.md section 2).
+    """Weights of pairs by type and position, for every segment (docs/methods.md section 4).
 
     of_group   int64, groups           segment of each group, an index into the tables below
     weights    segments x 4 x K x K    weight of each pair type, clipped
