@@ -1,11 +1,11 @@
-"""Two barrier workers with one thread each against one process with two: seconds and memory.
+"""Seconds and memory of two barrier workers with one thread each, and of one process with two.
 
-    python tests/bench/distributed.py [--quick] [--queries N] [--features N] [--trees N]
+    python -m tests.bench.distributed [--quick] [--queries N] [--features N] [--trees N]
 
-50,000 queries of 20 documents and 50 features: one million rows. Same pair files, same objective,
-same bins. "One process" is LightGBM's own learner for one process; "alone" is how `ulr train` runs
-with one worker. Times are those of training after ingestion. Memory is what a worker's process
-grew by, as a multiple of its share of the raw float32 matrix.
+50,000 queries of 20 documents and 50 features: one million rows. All use the same pair files,
+objective and bins. "One process" is LightGBM's learner for one process; "alone" is `ulr train` with
+one worker. Times are those of training after ingestion. Memory is the growth of a worker's process,
+as a multiple of its part of the raw float32 matrix.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from rich.table import Table
 
 from ulr.warehouse.schema import pairs_schema
 
+ROOT = Path(__file__).parents[2]
 DOCS, PAIRS, FILES = 20, 60, 8
-ROUNDS = 2  # each contestant in turn, and the better of its times: neighbours come and go
+ROUNDS = 2  # the contestants alternate and the best time counts: the machine may be busy
 SETTINGS = {"num_leaves": 31, "learning_rate": 0.1, "min_data_in_leaf": 1,
             "min_sum_hessian_in_leaf": 5.0, "seed": 1}  # fmt: skip
 
@@ -50,22 +51,22 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_pairs(Path(folder), args.queries, args.features)
         runs = [(only, in_process(args, only, folder)) for only in ("process", "2", "1") * ROUNDS]
-        found = {only: best([r for name, r in runs if name == only]) for only, _ in runs}
-    show(found, args)
+        results = {only: best([r for name, r in runs if name == only]) for only, _ in runs}
+    print_table(results, args)
 
 
 def write_pairs(folder: Path, queries: int, width: int) -> None:
-    """Lists whose pairs prefer what three of the features say."""
+    """Write one list per query, with preferences that follow four of the features."""
     per_file = queries // FILES
     for number in range(FILES):
         rng = np.random.default_rng(number)
         x = rng.normal(size=(per_file * DOCS, width)).astype(np.float32)
-        wish = x[:, 0] + np.sin(2 * x[:, 1]) + x[:, 2] * x[:, 3]
+        utility = x[:, 0] + np.sin(2 * x[:, 1]) + x[:, 2] * x[:, 3]
         every = np.stack(np.triu_indices(DOCS, 1), axis=1)
-        picked = np.sort(np.argsort(rng.random((per_file, len(every))), axis=1)[:, :PAIRS], axis=1)
-        i, j = every[picked].reshape(-1, 2).T
+        chosen = np.sort(np.argsort(rng.random((per_file, len(every))), axis=1)[:, :PAIRS], axis=1)
+        i, j = every[chosen].reshape(-1, 2).T
         start = np.repeat(np.arange(per_file) * DOCS, PAIRS)
-        clicks = [rng.poisson(2 * np.exp(0.7 * wish[start + k])) for k in (i, j)]
+        clicks = [rng.poisson(2 * np.exp(0.7 * utility[start + k])) for k in (i, j)]
         lists = {
             "doc_ids": (DOCS, np.tile(np.arange(DOCS).astype(str), per_file)),
             "labels": (DOCS, np.zeros(per_file * DOCS, np.int32)),
@@ -89,23 +90,14 @@ def write_pairs(folder: Path, queries: int, width: int) -> None:
 
 
 def in_process(args: argparse.Namespace, only: str, folder: str) -> dict:
-    command = [
-        sys.executable,
-        __file__,
-        "--only",
-        only,
-        "--folder",
-        folder,
-        "--queries",
-        str(args.queries),
-        "--features",
-        str(args.features),
-        "--trees",
-        str(args.trees),
-    ]
+    """Run a contestant in a new process, whose memory contains nothing else."""
+    options = {"only": only, "folder": folder, "queries": args.queries,
+               "features": args.features, "trees": args.trees}  # fmt: skip
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     Console(stderr=True).print(f"{only} ...")
-    ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # fmt: skip
-    return json.loads(ran.stdout.splitlines()[-1])
+    command = [sys.executable, "-m", "tests.bench.distributed", *words]
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def contest(args: argparse.Namespace) -> dict:
@@ -114,7 +106,7 @@ def contest(args: argparse.Namespace) -> dict:
 
 
 def one_process(args: argparse.Namespace, files: list[str]) -> dict:
-    """LightGBM's learner for one process, with our gradients, on two threads."""
+    """Train with LightGBM's learner for one process and our gradients, on two threads."""
     from ulr.training.checkpoint import TrainState
     from ulr.training.data import read_pairs
     from ulr.training.distributed.communicator import single_rank
@@ -158,21 +150,21 @@ def on_spark(args: argparse.Namespace, files: list[str]) -> dict:
     plan = TrainPlan("joint", args.trees, SETTINGS, checkpoint_every=50)
     source = PairFiles(args.folder, files)
     start = time.monotonic()
-    outcome = train_on_spark(spark, source, plan, DistributedOptions(int(args.only)))
+    result = train_on_spark(spark, source, plan, DistributedOptions(int(args.only)))
     total = time.monotonic() - start
     spark.stop()
-    return {"workers": [asdict(r) for r in outcome.reports], "total": total}
+    return {"workers": [asdict(r) for r in result.reports], "total": total}
 
 
-def show(found: dict[str, dict], args: argparse.Namespace) -> None:
+def print_table(results: dict[str, dict], args: argparse.Namespace) -> None:
     names = {"process": "one process, 2 threads", "2": "two barrier workers, 1 thread each",
              "1": "alone: one barrier worker, 2 threads"}  # fmt: skip
     table = Table(title=f"{args.queries * DOCS:,} rows x {args.features}, {args.trees} trees")
     for column in ("", "train s", "ratio", "gradient", "trees", "network", "ingest rows/s",
                    "memory x raw"):  # fmt: skip
         table.add_column(column, justify="right")
-    base = longest(found["process"], "train")
-    for only, result in found.items():
+    base = longest(results["process"], "train")
+    for only, result in results.items():
         train = longest(result, "train")
         parts = [f"{longest(result, n) / train:.0%}" for n in ("gradient", "trees", "network")]
         rows = sum(w["rows"] for w in result["workers"]) / longest(result, "ingest")

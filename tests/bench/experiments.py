@@ -1,4 +1,4 @@
-"""A swap experiment beside a simulated log, and what `ulr propensities` would publish of it."""
+"""A swap experiment on the queries of a simulated log, and the propensities estimated from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ulr.simulate.randomness import stream
 
 
 def estimated_propensities(log: Log, pages: int, seed: int) -> Examination:
-    """theta and psi from `pages` more pages of the same queries, spread over the buckets 1:k."""
+    """Return theta and psi estimated from `pages` further pages, split over the buckets 1:k."""
     positions = log.documents.shape[1]
     buckets = [parse_bucket(f"1:{k}") for k in range(2, positions + 1)]
     rng = stream(seed, "swap pages", 0)
@@ -30,11 +30,13 @@ def _arms(log: Log, bucket: Bucket, pages: int, rng: np.random.Generator) -> Buc
     order = permutation(bucket, log.documents.shape[1])
     rows = rng.integers(0, log.relevance.shape[0], (2, pages // 2))
     kept, swapped = log.relevance[rows[0]], log.relevance[rows[1]][:, order]
-    return BucketArms(bucket, *(_arm(log.how.draw(rng, r), bucket) for r in (kept, swapped)))
+    return BucketArms(
+        bucket, *(_arm(log.click_model.draw(rng, r), bucket) for r in (kept, swapped))
+    )
 
 
 def _arm(clicks: np.ndarray, bucket: Bucket) -> Arm:
-    """Co-clicks of an arm, all of them and given a click at the bucket's positions."""
+    """Count the co-clicks of an arm, in total and given clicks at the swapped positions."""
     bits = clicks.astype(np.int64)
     conditions = {p: clicks[:, p - 1] for p in bucket.positions}
     conditions[ALL_CLICKED] = np.logical_and.reduce(list(conditions.values()))

@@ -1,10 +1,10 @@
-"""`groups` against DuckDB: the same table from the same files, both on 2 cores, in one run.
+"""`groups` and DuckDB: the same table from the same files, both on 2 cores, in one run.
 
-    python tests/bench/groups.py [--pages N] [--skew] [--work FOLDER]
+    python -m tests.bench.groups [--pages N] [--skew] [--work FOLDER]
 
-Two opponents. "same contract": DuckDB also drops repeated sessions and refuses broken pages, as
-`groups` must. "bare": DuckDB only aggregates. Both write Parquet with each ranking's documents.
-Runs alternate and the best of each counts, because the machine may be busy with other things.
+"same contract": DuckDB also drops repeated sessions and invalid pages, as `groups` does. "bare":
+DuckDB only aggregates. Both write Parquet with the documents of each ranking. Runs alternate and
+the best of each counts, because the machine may be busy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ COPY (
 ) TO '{out}' (COMPRESSION zstd)
 """
 
-# The rules of the contract that a page log can break, and one page per session.
+# The rules of the contract that a log of pages can violate, and one page per session.
 SAME_CONTRACT = """
 CREATE OR REPLACE TEMP TABLE repeated AS
   SELECT session_id FROM {log} GROUP BY session_id HAVING count(*) > 1;
@@ -71,8 +71,10 @@ COPY (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pages", type=int, default=4_000_000)
-    parser.add_argument("--skew", action="store_true", help="also a log with one hot query (30%%)")
-    parser.add_argument("--work", type=Path, help="keep the logs here")
+    parser.add_argument(
+        "--skew", action="store_true", help="also a log with one query that has 30%% of the pages"
+    )
+    parser.add_argument("--work", type=Path, help="a folder to keep the logs in")
     args = parser.parse_args()
     work = args.work or Path(tempfile.mkdtemp(prefix="ulr-bench-"))
     spark = start_session("bench", load_settings(None, [f"spark.master=local[{CORES}]"]).spark)
@@ -161,11 +163,11 @@ def _print(results: list[dict[str, float]]) -> None:
         )  # fmt: skip
     console = Console(width=140)
     console.print(table)
-    even = [r for r in results if r["hot"] == 0]
-    console.print(f"time at 4 times the pages: {even[1]['ulr'] / even[0]['ulr']:.2f} times")
-    for r in results[len(even) :]:
+    uniform = [r for r in results if r["hot"] == 0]
+    console.print(f"time at 4 times the pages: {uniform[1]['ulr'] / uniform[0]['ulr']:.2f} times")
+    for r in results[len(uniform) :]:
         console.print(
-            f"time with a hot query: {r['ulr'] / even[-1]['ulr']:.2f} times the even log's"
+            f"time with a hot query: {r['ulr'] / uniform[-1]['ulr']:.2f} times that without"
         )
 
 

@@ -1,10 +1,10 @@
-"""Nanoseconds per pair of our gradient pass against LightGBM's C++ lambdarank, in one run.
+"""Nanoseconds per pair of our gradient pass and of LightGBM's C++ lambdarank, in one run.
 
-    python tests/bench/kernels.py [--queries N] [--docs N] [--rounds N]
+    python -m tests.bench.kernels [--queries N] [--docs N] [--rounds N]
 
-Same lists, labels and scores for both. LightGBM's pass cannot be called alone: it is the time of
-an iteration with a stump under `lambdarank` less the same under `regression`, whose gradient is
-next to nothing. Rounds alternate and the best of each counts, since the machine may be busy.
+Both get the same lists, labels and scores. LightGBM's pass cannot be called by itself: its time is
+that of an iteration with a stump and `lambdarank`, minus that with `regression`, whose gradient is
+negligible. Rounds alternate and the best of each counts, because the machine may be busy.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def main() -> None:
         labels, scores = _lists(queries, docs)
         pairs = _label_pairs(labels)
         for threads in (1, 2):
-            ours, theirs = _race(labels, scores, pairs, threads, args.rounds)
-            cells = (ours * 1e9 / pairs.pairs, theirs * 1e9 / pairs.pairs)
+            ours, lightgbm = _race(labels, scores, pairs, threads, args.rounds)
+            cells = (ours * 1e9 / pairs.pairs, lightgbm * 1e9 / pairs.pairs)
             table.add_row(
                 f"{docs}", f"{pairs.pairs:,}", f"{threads}", *(f"{c:.1f}" for c in cells),
-                f"{ours / theirs:.2f}",
+                f"{ours / lightgbm:.2f}",
             )  # fmt: skip
     Console().print(table)
 
@@ -57,15 +57,15 @@ def _lists(queries: int, docs: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _label_pairs(labels: np.ndarray) -> PairLists:
-    """Every pair of different labels, weighted by its gain: what LightGBM computes with."""
+    """Return every pair of different labels, weighted by its gain as in LightGBM."""
     docs = labels.shape[1]
     i, j = np.triu_indices(docs, 1)
     gains = 2.0**labels
-    more = gains[:, i] - gains[:, j]
-    kept = more != 0
+    difference = gains[:, i] - gains[:, j]
+    kept = difference != 0
     pairs = WeightedPairs.zeros(offsets_of(kept.sum(axis=1)))
     pairs.i[:], pairs.j[:] = (np.broadcast_to(x, kept.shape)[kept] for x in (i, j))
-    pairs.u_ij[:], pairs.u_ji[:] = np.maximum(more[kept], 0), np.maximum(-more[kept], 0)
+    pairs.u_ij[:], pairs.u_ji[:] = np.maximum(difference[kept], 0), np.maximum(-difference[kept], 0)
     return one_list_per_query(docs, pairs)
 
 
@@ -75,15 +75,15 @@ def _race(
     numba.set_num_threads(threads)
     flat = scores.reshape(-1).copy()
     grad, hess = np.empty(flat.size, np.float32), np.empty(flat.size, np.float32)
-    ranking, nothing = (_booster(labels, flat, objective, threads)
+    lambdarank, regression = (_booster(labels, flat, objective, threads)
                         for objective in ("lambdarank", "regression"))  # fmt: skip
 
     def ours() -> None:
         lambda_gradients(flat, pairs, grad, hess, truncation_level=30, grid=GRID)
 
-    steps: list[Callable[[], object]] = [ours, ranking.update, nothing.update]
+    steps: list[Callable[[], object]] = [ours, lambdarank.update, regression.update]
     best = [np.inf] * len(steps)
-    for _ in range(rounds + 1):  # the first compiles and allocates; it cannot be the best
+    for _ in range(rounds + 1):  # the first one compiles and allocates
         for number, step in enumerate(steps):
             start = time.perf_counter()
             step()
@@ -92,7 +92,7 @@ def _race(
 
 
 def _booster(labels: np.ndarray, scores: np.ndarray, objective: str, threads: int) -> lgb.Booster:
-    """A stump learner that starts from the given scores; its one feature is noise."""
+    """Return a learner of stumps that starts from the scores; its only feature is noise."""
     feature = np.random.default_rng(2).normal(size=(scores.size, 1))
     parameters = {
         "objective": objective, "num_leaves": 2, "num_threads": threads, "learning_rate": 1e-9,

@@ -1,6 +1,6 @@
-"""Kill -9 at a random moment of a night, start it again: is it as if nothing had happened?
+"""Kill a night at a random moment, run it again, and compare with an uninterrupted night.
 
-python tests/bench/kill_nights.py [KILLS]
+python -m tests.bench.kill_nights [KILLS]
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def settings(folder: Path, data: Path) -> list[str]:
 
 
 def night(flags: list[str], kill_after: float | None = None) -> tuple[int, float]:
-    """Run a night in its own process group; exit code and seconds."""
+    """Run a night in its own process group; return its exit code and seconds."""
     command = [sys.executable, "-m", "ulr.cli", "nightly", "--date", "2026-01-01", *flags]
     started = time.monotonic()
     env = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -55,51 +55,50 @@ def night(flags: list[str], kill_after: float | None = None) -> tuple[int, float
 
 
 def state(folder: Path) -> dict[str, str]:
-    """Published files by what they are, and the registry."""
-    found = {}
+    """Return the hashes of the published files, and a summary of the registry."""
+    hashes = {}
     for manifest in sorted((folder / "warehouse").rglob("manifest.json")):
         content = json.loads(manifest.read_text())
-        # record.json contains the run times of the workers, which differ between trainings.
+        # record.json contains the seconds of every worker, which differ between trainings.
         for name in (n for n in content["files"] if n != "record.json"):
             data = (manifest.parent / content["folder"] / name).read_bytes()
             key = f"{content['table']}/{content['partition']}/{name}"
-            found[key] = hashlib.sha256(data).hexdigest()
+            hashes[key] = hashlib.sha256(data).hexdigest()
     registry = Registry(str(folder / "mlflow"), experiment="ulr", name="ulr-ranker")
     versions = registry.versions()
     runs = registry.client.search_runs([registry.experiment_id()])
     champion = registry.version_with_alias(CHAMPION)
-    found["registry"] = (
+    hashes["registry"] = (
         f"{len(versions)} versions, {len(runs)} runs, champion {champion and champion.version}"
     )
-    return found
+    return hashes
 
 
 def compare(kills: int) -> None:
     with tempfile.TemporaryDirectory() as root:
-        place = Path(root)
-        data = place / "log"
-        assert main(["simulate", *settings(place / "whole", data)]) == 0
-        code, seconds = night(settings(place / "whole", data))
+        data, reference = Path(root) / "log", Path(root) / "reference"
+        assert main(["simulate", *settings(reference, data)]) == 0
+        code, seconds = night(settings(reference, data))
         if code:
-            summary = (place / "whole" / "warehouse" / "nights" / "2026-01-01.json").read_text()
-            sys.exit(f"the night to compare with failed, exit {code}: {summary}")
-        want = state(place / "whole")
-        print(f"uninterrupted: {seconds:.1f} s; {want['registry']}", flush=True)
-        code, again = night(settings(place / "whole", data))
-        same = state(place / "whole") == want
-        print(f"the same night again: exit {code}, {again:.1f} s, same state: {same}", flush=True)
+            summary = (reference / "warehouse" / "nights" / "2026-01-01.json").read_text()
+            sys.exit(f"the uninterrupted night failed with exit code {code}: {summary}")
+        expected = state(reference)
+        print(f"uninterrupted: {seconds:.1f} s; {expected['registry']}", flush=True)
+        code, repeated = night(settings(reference, data))
+        same = state(reference) == expected
+        print(f"repeated: exit code {code}, {repeated:.1f} s, same state: {same}", flush=True)
         rng = random.Random(7)
-        bad = 0
+        different = 0
         for number in range(kills):
-            folder = place / f"killed{number}"
+            folder = Path(root) / f"killed{number}"
             _, lasted = night(settings(folder, data), rng.uniform(2, seconds))
-            left = len(list(folder.rglob("manifest.json")))
+            published = len(list(folder.rglob("manifest.json")))
             code, rest = night(settings(folder, data))
-            same = state(folder) == want
-            bad += not same
-            print(f"killed after {lasted:.1f} s with {left} tables published; started again: "
-                  f"exit {code}, {rest:.1f} s, same state: {same}", flush=True)  # fmt: skip
-        sys.exit(bool(bad))
+            same = state(folder) == expected
+            different += not same
+            print(f"killed after {lasted:.1f} s with {published} tables published; run again: "
+                  f"exit code {code}, {rest:.1f} s, same state: {same}", flush=True)  # fmt: skip
+        sys.exit(bool(different))
 
 
 if __name__ == "__main__":

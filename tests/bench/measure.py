@@ -1,4 +1,4 @@
-"""Memory of a process tree, for benchmarks whose work happens in a JVM and its workers."""
+"""Memory of a process tree, for benchmarks that work in a JVM and its Python workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class PeakMemory:
-    """Largest sum of resident memory of this process and its children (JVM, Python workers)."""
+    """Samples the resident memory of this process and its descendants, and keeps the maximum."""
 
     def __init__(self) -> None:
         self.peak, self.running = 0.0, True
@@ -39,7 +39,7 @@ def _tree_bytes() -> float:
                 continue
             parents[int(entry.name)] = int(fields[1])
             memory[int(entry.name)] = int(fields[21]) * resource.getpagesize()
-    mine = {os.getpid()}
-    while grown := {p for p, parent in parents.items() if parent in mine} - mine:
-        mine |= grown
-    return float(sum(memory.get(p, 0) for p in mine))
+    tree = {os.getpid()}
+    while children := {p for p, parent in parents.items() if parent in tree} - tree:
+        tree |= children
+    return float(sum(memory.get(p, 0) for p in tree))

@@ -1,7 +1,8 @@
-"""The counting pass over a groups table of many distinct patterns, against Spark merely scanning
-the same columns. Prints seconds and the ratio; the goal is at most 2.
+"""Seconds to count swap arms in a groups table, and of a plain Spark scan of the same columns.
 
-    python tests/bench/propensities.py [million_patterns]
+Goal: counting takes at most twice as long as the scan.
+
+    python -m tests.bench.propensities [MILLIONS_OF_PATTERNS]
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ROUNDS = 6
 
 
 def groups_table(rng: np.random.Generator, groups: int, first: int) -> pa.Table:
-    """Groups as a log of ten positions leaves them: few clicks, two distinct patterns a group."""
+    """Return groups of ten positions with few clicks and two distinct patterns per group."""
     clicks = rng.random((groups * PATTERNS_PER_GROUP, POSITIONS)) < 0.5 / np.arange(1, 11)
     words = (clicks << np.arange(POSITIONS)).sum(axis=1).reshape(groups, PATTERNS_PER_GROUP)
     words[:, 1] += words[:, 0] == words[:, 1]
@@ -55,7 +56,7 @@ def groups_table(rng: np.random.Generator, groups: int, first: int) -> pa.Table:
 
 
 def write_groups(folder: str, patterns: int) -> list[str]:
-    """Files of the groups table, as the warehouse writes them."""
+    """Write the files of a groups table as the warehouse does."""
     rng = np.random.default_rng(0)
     groups = patterns // PATTERNS_PER_GROUP // FILES
     files = [f"{folder}/part-{i:05d}.parquet" for i in range(FILES)]
@@ -66,14 +67,14 @@ def write_groups(folder: str, patterns: int) -> list[str]:
 
 
 def best_of(*works) -> list[float]:
-    """Best seconds of each, in alternation after a warm-up: the machine may be busy otherwise."""
-    seconds = [[] for _ in works]
+    """Return the best seconds of each; runs alternate after a warm-up, the machine may be busy."""
+    seconds: list[list[float]] = [[] for _ in works]
     for _ in range(1 + ROUNDS):
-        for work, found in zip(works, seconds, strict=True):
+        for work, times in zip(works, seconds, strict=True):
             start = time.perf_counter()
             work()
-            found.append(time.perf_counter() - start)
-    return [min(found[1:]) for found in seconds]
+            times.append(time.perf_counter() - start)
+    return [min(times[1:]) for times in seconds]
 
 
 def main(patterns: int) -> None:

@@ -1,9 +1,10 @@
-"""How much of the naive-to-labels gap each method closes (METHODS section 10, Kurennoy's protocol).
+"""The fraction of the gap from naive clicks to labels that each method closes.
 
-    python tests/bench/quality.py [--quick] [--letor FILE ...] [--peers] [--estimated PAGES]
+    python -m tests.bench.quality [--quick] [--letor FILE ...] [--peers] [--estimated PAGES]
 
-Theta is 1 / k, 16 sessions a query, lists cut at 10, 20 and 30, tested on whole lists of other
-queries. The upper end is LightGBM's own lambdarank on golden labels of the same lists.
+The protocol of docs/methods.md section 10: theta is 1 / k, 16 sessions per query, lists cut at 10,
+20 and 30, evaluated on complete lists of other queries. The upper end of the gap is LightGBM's
+lambdarank on the golden labels of the same lists.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from dataclasses import replace
 
 import lightgbm as lgb
 import numpy as np
-from experiments import estimated_propensities
 from rich.console import Console
 from rich.table import Table
 
+from tests.bench.experiments import estimated_propensities
 from tests.support.worlds import (
     Corpus,
     Log,
@@ -37,15 +38,15 @@ from ulr.training.data import read_pairs
 from ulr.training.local import train_ranker
 from ulr.training.plan import UNBIASED_LAMBDAMART, TrainPlan
 
-METHODS = ("naive", "robust", "pns", "prs", "ips-all", "affine", "t+/t- p=0", "t+/t- p=2", "joint",
-           "joint, plain")  # fmt: skip
+METHODS = ("naive", "robust", "pns", "prs", "ips-all", "affine", f"{UNBIASED_LAMBDAMART} p=0",
+           f"{UNBIASED_LAMBDAMART} p=2", "joint", "joint, plain")  # fmt: skip
 LABELS = "labels"
 SESSIONS = 16
 PEERS = ("LightGBM position", "XGBoost unbiased")
 
 
 class Cell:
-    """One corpus, browsing model, cut and seed: the log, and scores on the test queries."""
+    """The log of one corpus, browsing model, cut and seed, and the quality of models on it."""
 
     def __init__(
         self, corpus: Corpus, log: Log, known: Examination, *, rounds: int, threads: int
@@ -57,7 +58,7 @@ class Cell:
         self.lightgbm = {**load_settings(None).lightgbm, "num_threads": threads}
 
     def quality(self, name: str) -> np.ndarray:
-        """NDCG@1, 3, 5, 10 of a method on the test queries."""
+        """Return NDCG@1, 3, 5, 10 of a method on the test queries."""
         if name == LABELS:
             return self._score(self._labels())
         if name in PEERS:
@@ -78,9 +79,9 @@ class Cell:
         rows = self.log.documents[self.log.documents >= 0]
         sizes = (self.log.documents >= 0).sum(axis=1)
         data = lgb.Dataset(self.corpus.features[rows], self.corpus.labels[rows], group=sizes)
-        theirs = {k: v for k, v in self.lightgbm.items() if k != "lambdarank_norm"}
+        parameters = {k: v for k, v in self.lightgbm.items() if k != "lambdarank_norm"}
         own = {"objective": "lambdarank", "min_data_in_leaf": 20, "min_sum_hessian_in_leaf": 1e-3}
-        return lgb.train({**theirs, **own, "verbose": -1}, data, self.rounds).predict
+        return lgb.train({**parameters, **own, "verbose": -1}, data, self.rounds).predict
 
     def _peer(self, name: str):
         documents = np.repeat(self.log.documents, SESSIONS, axis=0)
@@ -90,9 +91,9 @@ class Cell:
         x = self.corpus.features[rows]
         threads = self.lightgbm["num_threads"]
         if name.startswith("LightGBM"):
-            place = np.broadcast_to(np.arange(documents.shape[1]), documents.shape)[present]
+            position = np.broadcast_to(np.arange(documents.shape[1]), documents.shape)[present]
             own = {"objective": "lambdarank", "num_leaves": 31, "learning_rate": 0.05}
-            data = lgb.Dataset(x, clicks, group=sizes, position=place)
+            data = lgb.Dataset(x, clicks, group=sizes, position=position)
             own |= {"feature_fraction": 0.9, "num_threads": threads, "verbose": -1}
             return lgb.train(own, data, self.rounds).predict
         import xgboost as xgb
@@ -114,7 +115,9 @@ class Cell:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one seed, lists cut at 20, 100 trees")
-    parser.add_argument("--letor", nargs="*", default=[], help="LETOR files instead of the world")
+    parser.add_argument(
+        "--letor", nargs="*", default=[], help="LETOR files instead of the built-in corpus"
+    )
     parser.add_argument("--peers", action="store_true", help="also LightGBM and XGBoost debiasing")
     parser.add_argument("--cuts", type=int, nargs="*", default=[10, 20, 30])
     parser.add_argument("--models", nargs="*", default=["continuous", "independent"])
@@ -123,7 +126,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--queries", type=int, default=6000)
     parser.add_argument("--estimated", type=int, default=0, metavar="PAGES",
-                        help="propensities from so many swap pages, not the true ones")  # fmt: skip
+                        help="estimate propensities from this many swap pages")  # fmt: skip
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     if args.quick:
@@ -134,9 +137,9 @@ def main() -> None:
 
 
 def _run(args: argparse.Namespace, model: str, cut: int) -> dict[str, np.ndarray]:
-    """Per method: seeds x (NDCG@1, 3, 5, 10, seconds)."""
+    """Return an array for each method: seeds x (NDCG@1, 3, 5, 10, seconds)."""
     names = [*args.methods, LABELS, *(PEERS if args.peers else ())]
-    found: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    results: dict[str, list[np.ndarray]] = {name: [] for name in names}
     for seed in range(1, args.seeds + 1):
         corpus, queries = _corpus(args, seed)
         log = click_log(corpus, queries, cut, SESSIONS, model=model, seed=seed)
@@ -145,8 +148,8 @@ def _run(args: argparse.Namespace, model: str, cut: int) -> dict[str, np.ndarray
         for name in names:
             start = time.perf_counter()
             quality = cell.quality(name)
-            found[name].append(np.append(quality, time.perf_counter() - start))
-    return {name: np.array(rows) for name, rows in found.items()}
+            results[name].append(np.append(quality, time.perf_counter() - start))
+    return {name: np.array(rows) for name, rows in results.items()}
 
 
 def _corpus(args: argparse.Namespace, seed: int) -> tuple[Corpus, int]:
@@ -156,14 +159,14 @@ def _corpus(args: argparse.Namespace, seed: int) -> tuple[Corpus, int]:
     return synthetic_corpus(seed, args.queries * 4 // 3, 30, 25), args.queries
 
 
-def _print(model: str, cut: int, found: dict[str, np.ndarray]) -> None:
-    low, high = (found[name][:, :4].mean(axis=0) for name in ("naive", LABELS))
-    order: Sequence[str] = sorted(found, key=lambda name: -found[name][:, 0].mean())
+def _print(model: str, cut: int, results: dict[str, np.ndarray]) -> None:
+    low, high = (results[name][:, :4].mean(axis=0) for name in ("naive", LABELS))
+    order: Sequence[str] = sorted(results, key=lambda name: -results[name][:, 0].mean())
     table = Table(title=f"{model}, lists cut at {cut}")
     for column in ("method", "ndcg@1", "@3", "@5", "@10", "gap@1", "@3", "@5", "@10", "seconds"):
         table.add_column(column, justify="left" if column == "method" else "right")
     for name in order:
-        mean = found[name].mean(axis=0)
+        mean = results[name].mean(axis=0)
         gap = (mean[:4] - low) / (high - low)
         cells = [f"{v:.4f}" for v in mean[:4]] + [f"{g:.0%}" for g in gap] + [f"{mean[4]:.1f}"]
         table.add_row(name, *cells)

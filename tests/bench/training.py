@@ -1,10 +1,10 @@
-"""Aggregated training against peers on the expanded sessions: seconds, memory, golden NDCG.
+"""Training on aggregated sessions and peers on all sessions: seconds, memory, golden NDCG.
 
-    python tests/bench/training.py [--quick] [--queries N] [--trees N]
+    python -m tests.bench.training [--quick] [--queries N] [--trees N]
 
-20,000 queries x 20 documents x 50 features, 16 sessions a query. Ours starts from the groups table
-(pairs included); peers start from the sessions as arrays. Every contestant runs in a process of
-its own, so that its peak memory is its own; what was there before it began is taken off.
+20,000 queries x 20 documents x 50 features, 16 sessions per query. `ulr` starts from the groups
+table, so its time includes the pairs; peers start from the sessions as arrays. Every contestant
+runs in a separate process. Its memory is the peak minus the memory in use before it began.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from tests.support.worlds import (
 )
 from ulr.training.distributed.task import peak_bytes, reset_peak, resident_bytes
 
+ROOT = Path(__file__).parents[2]
 OURS, MORE = "ulr joint", "ulr joint, 10x sessions"
 PEERS = ("LightGBM lambdarank", "LightGBM position", "XGBoost unbiased")
 THREADS = 2
-RATE = 0.1  # LightGBM's own default, for all of them: 100 trees at half of it are still learning
+RATE = 0.1  # LightGBM's default, for all: with 0.05, 100 trees are too few
 
 
 def main() -> None:
@@ -42,25 +43,25 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=20_000)
     parser.add_argument("--trees", type=int, default=100)
     parser.add_argument("--model", default="continuous")
-    parser.add_argument("--only", help=argparse.SUPPRESS)  # the process of one contestant
+    parser.add_argument("--only", help=argparse.SUPPRESS)  # in the process of a contestant
     args = parser.parse_args()
     if args.quick:
         args.queries, args.trees = 2000, 30
     if args.only:
         print(json.dumps(_contest(args)))
         return
-    found = {}
+    results = {}
     for name in (OURS, MORE, *PEERS):
-        found[name] = _in_process(args, name)
-        print(f"{name}: {found[name]['seconds']:.1f} s", file=sys.stderr)
-    _print(found)
+        results[name] = _in_process(args, name)
+        print(f"{name}: {results[name]['seconds']:.1f} s", file=sys.stderr)
+    _print(results)
 
 
 def _in_process(args: argparse.Namespace, name: str) -> dict[str, float]:
-    command = [sys.executable, str(Path(__file__)), "--only", name, "--model", args.model]
+    command = [sys.executable, "-m", "tests.bench.training", "--only", name, "--model", args.model]
     command += ["--queries", str(args.queries), "--trees", str(args.trees)]
-    ran = subprocess.run(command, check=True, capture_output=True, text=True)
-    return json.loads(ran.stdout.splitlines()[-1])
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _contest(args: argparse.Namespace) -> dict[str, float]:
@@ -100,29 +101,29 @@ def _ours(inputs: tuple, log: Log, args: argparse.Namespace):
 
 
 def _warm(corpus: Corpus) -> None:
-    """Compile (or load from the cache) on a few queries: a long-running worker has done so."""
+    """Load or compile the kernels on a few queries, as a long-running worker has done."""
     few = click_log(corpus, 20, 20, 4, model="continuous", seed=2)
     inputs = groups_table(corpus, few), features_table(corpus, 20)
     _ours(inputs, few, argparse.Namespace(trees=2))
 
 
 def _expanded(corpus: Corpus, log: Log) -> tuple[np.ndarray, ...]:
-    """Document rows, clicks and positions of every session."""
+    """Return document rows, clicks and positions of every session."""
     queries, sessions, positions = log.clicks.shape
     rows = np.repeat(log.documents, sessions, axis=0).reshape(-1)
-    place = np.tile(np.arange(positions, dtype=np.int32), queries * sessions)
-    return corpus.features, rows, log.clicks.reshape(-1).astype(np.int32), place
+    position = np.tile(np.arange(positions, dtype=np.int32), queries * sessions)
+    return corpus.features, rows, log.clicks.reshape(-1).astype(np.int32), position
 
 
 def _lightgbm(inputs: tuple, log: Log, args: argparse.Namespace):
     import lightgbm as lgb
 
-    features, rows, clicks, place = inputs
-    x = features[rows]  # a session's rows must be there for the peers to train on
+    features, rows, clicks, position = inputs
+    x = features[rows]  # peers train on one row per session and document
     sizes = np.full(x.shape[0] // log.clicks.shape[2], log.clicks.shape[2])
     data = lgb.Dataset(x, clicks, group=sizes)
     if args.only.endswith("position"):
-        data.set_position(place)
+        data.set_position(position)
     own = {"objective": "lambdarank", "num_leaves": 31, "learning_rate": RATE, "verbose": -1}
     own |= {"feature_fraction": 0.9, "num_threads": THREADS}
     return lgb.train(own, data, args.trees).predict
@@ -152,12 +153,12 @@ def _ndcg(corpus: Corpus, queries: int, predict) -> list[float]:
     return np.nanmean(values, axis=0)[:4].tolist()
 
 
-def _print(found: dict[str, dict[str, float]]) -> None:
-    ours = found[OURS]
+def _print(results: dict[str, dict[str, float]]) -> None:
+    ours = results[OURS]
     table = Table(title="training; ratios to ulr joint")
     for column in ("contestant", "seconds", "ratio", "MB", "ratio", "ndcg@1", "@3", "@5", "@10"):
         table.add_column(column, justify="left" if column == "contestant" else "right")
-    for name, row in found.items():
+    for name, row in results.items():
         table.add_row(
             name, f"{row['seconds']:.1f}", f"{row['seconds'] / ours['seconds']:.1f}",
             f"{row['bytes'] / 1e6:.0f}", f"{row['bytes'] / max(ours['bytes'], 1e6):.1f}",

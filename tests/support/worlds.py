@@ -1,4 +1,4 @@
-"""Simulated sessions for the benchmarks: a built-in world, its clicks, groups and features."""
+"""Simulated sessions in memory: a corpus, its clicks, and both as groups and features tables."""
 
 from __future__ import annotations
 
@@ -38,20 +38,21 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Log:
-    """documents: corpus rows, queries x positions; clicks: bool, queries x sessions x positions.
+    """Clicks on the rankings of a corpus.
 
-    relevance: of those documents; how: the click model behind it; truth: its propensities.
+    documents: corpus rows, queries x positions. clicks: bool, queries x sessions x positions.
+    truth: the propensities of the click model. relevance: of the documents.
     """
 
     documents: np.ndarray
     clicks: np.ndarray
     truth: Examination
     relevance: np.ndarray
-    how: ClickModel
+    click_model: ClickModel
 
 
 def synthetic_corpus(seed: int, queries: int, docs: int, features: int) -> Corpus:
-    """The built-in world with its weak production ranker."""
+    """Return the simulated corpus of `ulr simulate`, scored by a weak production ranker."""
     world = Synthetic(seed, queries, docs, features)
     blocks = [world.block(n) for n in range(world.blocks)]
     ranker = weak_ranker(blocks[0], max(5, queries // 100))
@@ -61,7 +62,7 @@ def synthetic_corpus(seed: int, queries: int, docs: int, features: int) -> Corpu
 
 
 def letor_corpus(paths: list[str], seed: int) -> Corpus:
-    """Judged documents, queries in a random order, ranked by a model of the first few."""
+    """Return judged documents, queries in random order, scored by a model of the first few."""
     world = Judged(read_letor(paths))
     block = world.block(0)
     counts = block.names.doc_counts
@@ -78,7 +79,7 @@ def letor_corpus(paths: list[str], seed: int) -> Corpus:
 
 
 def browsing(name: str, positions: int) -> Browsing:
-    """The papers' three models with theta = 1 / k where they have a curve."""
+    """Return a browsing model by name, with theta = 1 / k if it has a curve."""
     theta = power_curve(positions, 1.0)
     if name == "row_skipping":
         return RowSkipping(0.3, np.full(positions, 0.9), 2)
@@ -89,20 +90,21 @@ def click_log(
     corpus: Corpus, queries: int, positions: int, sessions: int, *, model: str, seed: int,
     noise: float = 0.0,
 ) -> Log:  # fmt: skip
-    """Show each of the first queries' production ranking, cut at `positions`, `sessions` times."""
+    """Show the production rankings of the first queries `sessions` times, cut at `positions`."""
     catalogue = Catalogue(corpus.names, corpus.labels, corpus.scores, corpus.max_label)
     rankings = rank_catalogue(catalogue, positions, drift=0.0, noise=noise, seed=seed, day=0)
     documents, relevance = rankings.documents[:queries], rankings.relevance[:queries]
-    user = browsing(model, positions)
-    clicks = ClickModel(user, np.ones(positions), np.zeros(positions))
-    drawn = clicks.draw(stream(seed, "bench", 0), np.repeat(relevance, sessions, axis=0))
-    psi = user.truth(relevance, np.full(queries, 1 / queries))
+    examination = browsing(model, positions)
+    click_model = ClickModel(examination, np.ones(positions), np.zeros(positions))
+    clicks = click_model.draw(stream(seed, "bench", 0), np.repeat(relevance, sessions, axis=0))
+    psi = examination.truth(relevance, np.full(queries, 1 / queries))
     truth = Examination(np.diag(psi).copy(), psi)
-    return Log(documents, drawn.reshape(queries, sessions, positions), truth, relevance, clicks)
+    clicks = clicks.reshape(queries, sessions, positions)
+    return Log(documents, clicks, truth, relevance, click_model)
 
 
 def groups_table(corpus: Corpus, log: Log) -> pa.Table:
-    """The sessions as click-pattern histograms, one group per query."""
+    """Return the sessions as click-pattern histograms, one group per query."""
     queries, sessions, positions = log.clicks.shape
     pages = queries * sessions
     sizes = (log.documents >= 0).sum(axis=1)
@@ -124,7 +126,7 @@ def groups_table(corpus: Corpus, log: Log) -> pa.Table:
 
 
 def features_table(corpus: Corpus, queries: int) -> pa.Table:
-    """Features and labels of the first queries' documents."""
+    """Return features and labels of the documents of the first queries."""
     rows = int(corpus.offsets[queries])
     width = corpus.features.shape[1]
     flat = pa.array(corpus.features[:rows].reshape(-1))
