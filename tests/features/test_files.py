@@ -90,8 +90,8 @@ def test_letor_text_is_read_from_the_filesystem_of_its_folder(tmp_path, monkeypa
 ODD = [
     ({"query_id": [None, "q"]}, "query_id is null in 1 of 2 rows"),
     ({"features": [None, [1.0]]}, "features is null in 1 of 2 rows"),
-    ({"features": [["x"], ["y"]]}, "features is list<element: string> where list<item: float>"),
-    ({"features": [1.0, 2.0]}, "features is double where list"),
+    ({"features": [["x"], ["y"]]}, "features is list<element: string>, expected list<item: float>"),
+    ({"features": [1.0, 2.0]}, "features is double, expected list"),
     ({"label": [0.5, 1.0]}, "label is double, expected int32"),
 ]
 
