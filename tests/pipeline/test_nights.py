@@ -128,8 +128,8 @@ def test_the_page_of_a_night_is_stored_attached_and_can_be_rendered_again(
     assert main(["report", "2026-01-01", "--open", *flags]) == 0
     assert opened == [page.as_uri()]
     assert main(["report", "2026-01-09", *flags]) == 2
-    assert "no report 2026-01-09" in (said := capsys.readouterr().err)
-    assert "available: 2026-01-01" in said
+    assert "no report 2026-01-09" in (message := capsys.readouterr().err)
+    assert "available: 2026-01-01" in message
 
 
 def test_concurrent_nights_are_refused(place, capsys):
@@ -143,7 +143,7 @@ def test_holding_out_a_date_needs_an_earlier_one(place, capsys):
     root, flags = place
     alone = [*flags, "--set", "evaluate.holdout=time", "--set", f"warehouse.path={root}/alone"]
     assert main(["nightly", *FIRST, *alone]) == 2
-    assert "no groups before it" in capsys.readouterr().err
+    assert "no earlier date has groups to train on" in capsys.readouterr().err
 
 
 def test_a_rerun_reads_no_log_changes_no_table_and_builds_only_what_is_missing(place, capsys):
