@@ -43,7 +43,7 @@ docs: $(READY)
 
 pictures: $(READY) java
 	$(BIN)/python docs/terminal.py
-	$(BIN)/python -m tests.support.picture data/demo/warehouse/reports/2026-01-06.html docs/report.png
+	$(BIN)/python -m tests.support.picture data/demo/warehouse/reports/2026-01-07.html docs/report.png
 
 # Run and time the commands of a new user's first hour in a clean clone of HEAD.
 transcript:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.support.browser import find_chromium, take_picture
 
-WIDTH, HEIGHT = 1280, 1740
+WIDTH, HEIGHT = 1280, 2640
 
 
 def main(page: str, picture: str) -> int:
