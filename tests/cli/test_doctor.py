@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import sys
 import threading
 from functools import partial
@@ -27,6 +28,9 @@ def program(path, prints: str):
 
 
 def test_java_must_exist_in_java_home_and_be_recent(tmp_path, monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    folder = program(tmp_path / "path" / "java", 'openjdk version "17.0.9"').parent
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     assert machine.java().verdict == OK
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     result = machine.java()

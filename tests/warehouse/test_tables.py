@@ -109,6 +109,7 @@ def writer(tmp_path):
     process.wait()
 
 
+@pytest.mark.kill
 def test_a_writer_killed_before_publication_leaves_the_old_table(tmp_path, request):
     warehouse = Warehouse(str(tmp_path))
     publish(warehouse, "a", [1])
