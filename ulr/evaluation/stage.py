@@ -82,10 +82,7 @@ def build_evaluation(
                 f"no held-out query has groups from {dates[0]} to {dates[-1]}; evaluate on more "
                 "dates, or hold out more queries (pairs.test_fraction) and train again"
             )
-        table = metrics_table(totals)
-        metrics.write_table(table)
-        Storage(metrics.url).write_json({"totals": totals.to_json()}, TOTALS)
-        metrics.publish({"rows": table.num_rows})
+        _publish_totals(metrics, totals)
         return totals
 
     outcome, totals = publish_if_changed(
@@ -130,6 +127,13 @@ def published_totals(warehouse: Warehouse, method: str, text: str) -> Totals | N
     if manifest is None or manifest.inputs["models"].get(method) != fingerprint(text):
         return None
     return _read_totals(warehouse, manifest)
+
+
+def _publish_totals(metrics: WriteTransaction, totals: Totals) -> None:
+    table = metrics_table(totals)
+    metrics.write_table(table)
+    Storage(metrics.url).write_json({"totals": totals.to_json()}, TOTALS)
+    metrics.publish({"rows": table.num_rows})
 
 
 def _partition(name: str) -> str:
