@@ -22,8 +22,6 @@ from pyspark.sql.types import StructType
 from ulr.engine.quiet import SUBMITTED, output_to_log
 
 SPARK_FAILED = (PySparkException, Py4JJavaError)
-# TCP between the JVM and a Python worker delays a task by 40 ms. Spark before 4.1 ignores this.
-_DEFAULTS = {"python.unix.domain.socket.enabled": True}
 _JVM_EXIT_S = 10.0  # time for the JVM to exit before it is killed
 
 
@@ -43,7 +41,7 @@ def start_session(name: str, settings: Mapping[str, object]) -> SparkSession:
         if address := settings.get("driver.bindAddress"):
             # Without it Java resolves the machine's host name, and exits if that fails.
             environ.setdefault("SPARK_LOCAL_IP", str(address))
-    for key, value in {**_DEFAULTS, **settings}.items():
+    for key, value in settings.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if f"spark.{key}" not in submitted:
             builder = builder.config(f"spark.{key}", text)

@@ -72,7 +72,7 @@ def build_evaluation(
     )
 
     def write(metrics: WriteTransaction) -> Totals:
-        window = gather_window(start_spark, window_inputs)
+        window = gather_window(start_spark, window_inputs, force=force)
         totals = evaluate_models(
             start_spark(), window, models, plan,
             split="test" if by_query else "all", test_fraction=test_fraction,

@@ -45,7 +45,7 @@ def build_pairs(
     inputs = window_inputs.fingerprints | {"weights": fingerprint(weights)}
 
     def write(table: WriteTransaction, health: WriteTransaction) -> None:
-        config, window = pair_config, gather_window(start_spark, window_inputs)
+        config, window = pair_config, gather_window(start_spark, window_inputs, force=force)
         if psi is not None and config.co_click_variance is None:
             variance = estimate_variance(
                 start_spark(), window, psi, config.segments, test_fraction=pairs.test_fraction
