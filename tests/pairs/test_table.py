@@ -149,9 +149,7 @@ def test_a_feature_row_of_another_length_is_ignored_if_nothing_uses_it():
     assert table_of(features=table)[0].equals(table_of()[0])
     odd[0]["label"] = 1  # evaluation scores every labelled document of a shown query
     table = pa.concat_tables([pa.Table.from_pylist(odd, features_schema), FEATURES])
-    with pytest.raises(
-        InvalidData, match="1 values where another row has 2|2 values where another row has 1"
-    ):
+    with pytest.raises(InvalidData, match="values where another row has"):
         table_of(features=table)
 
 

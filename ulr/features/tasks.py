@@ -31,7 +31,7 @@ from ulr.warehouse.storage import Storage, StoredFile, open_filesystem
 
 Batches = Iterator[pa.RecordBatch]
 ROW_GROUP = 1024  # queries
-_FILTER_FROM = 64 << 20  # bytes of features from which a pass over the groups pays off
+_FILTER_FROM = 8 << 20  # bytes of features from which a pass over the groups pays off
 _GROUPS_ROWS = 500_000  # groups held in memory before they are sent
 _COLUMNS = ["query_id", "segment", "ranking", "doc_ids", "patterns", "counts"]  # of groups
 _groups_schema = pa.schema([groups_schema.field(name) for name in _COLUMNS])
