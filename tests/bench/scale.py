@@ -11,7 +11,6 @@ results and what they mean for a cluster.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import tempfile
 import time
@@ -19,7 +18,6 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 from rich.console import Console
-from rich.table import Table
 
 from tests.bench.measure import PeakMemory, cpu_seconds
 from ulr.cli.main import main
@@ -28,6 +26,9 @@ DATE = "2026-01-01"
 CORES, WARM_UP = 2, 100_000
 TREES = 20
 STAGES = ("groups", "propensities", "pairs", "train", "evaluate")
+HEADINGS = ("pages", "stage", "core-s", "core-us/page", "s", "peak GB", "shuffle B/page",
+            "written B/page")  # fmt: skip
+ROW = "{:>12} {:>13} {:>8} {:>13} {:>7} {:>8} {:>15} {:>15}"
 
 
 def settings(work: Path, kind: str, pages: int) -> list[str]:
@@ -82,6 +83,14 @@ def measure(work: Path, kind: str, pages: int) -> dict[str, dict[str, float]]:
     return results
 
 
+def _cells(stage: str, r: dict[str, float], pages: int) -> list[str]:
+    written = f"{r['written'] / pages:.1f}"
+    if stage == "log":
+        return ["", "", "", "", "", written]
+    return [f"{r['core_s']:.1f}", f"{1e6 * r['core_s'] / pages:.2f}", f"{r['s']:.1f}",
+            f"{r['peak'] / 1e9:.2f}", f"{r['shuffle'] / pages:.1f}", written]  # fmt: skip
+
+
 def run(command: str, flags: list[str]) -> None:
     if code := main([command, *flags, "--quiet"]):
         raise SystemExit(f"ulr {command}: exit code {code}")
@@ -99,18 +108,12 @@ def main_bench() -> None:
     try:
         for kind in kinds:
             measure(work, kind, WARM_UP)
-            table = Table(title=f"{kind} rankings, {os.cpu_count()} cores, {TREES} trees")
-            for heading in ("pages", "stage", "core-s", "core-us/page", "s", "peak GB",
-                            "shuffle B/page", "written B/page"):  # fmt: skip
-                table.add_column(heading, justify="right")
+            console.print(f"{kind} rankings, {CORES} cores, {TREES} trees")
+            console.print(ROW.format(*HEADINGS))
             for millions in args.pages.split(","):
                 pages = int(float(millions) * 1e6)
                 for stage, r in measure(work, kind, pages).items():
-                    cells = ["", "", "", "", ""] if stage == "log" else [
-                        f"{r['core_s']:.1f}", f"{1e6 * r['core_s'] / pages:.2f}", f"{r['s']:.1f}",
-                        f"{r['peak'] / 1e9:.2f}", f"{r['shuffle'] / pages:.1f}"]  # fmt: skip
-                    table.add_row(f"{pages:,}", stage, *cells, f"{r['written'] / pages:.1f}")
-            console.print(table)
+                    console.print(ROW.format(f"{pages:,}", stage, *_cells(stage, r, pages)))
     finally:
         if not args.work:
             shutil.rmtree(work)
