@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy  # loads scipy.optimize, which takes 0.3 s, when it is used
 
 from ulr.propensity.swap_counts import SwapCounts
 
@@ -178,6 +178,7 @@ def _fit_row_skipping(
 
     scale = max(co_clicks.total, 1.0)
     start = np.concatenate([[-1.0], np.full(theta.size, 2.0)])
+    minimize = scipy.optimize.minimize
     best = minimize(loss, start, method="L-BFGS-B", bounds=[(-12, 12)] * start.size).x
     psi = psi_at(best)
     value = co_clicks.log_likelihood(psi)
