@@ -57,6 +57,12 @@ def house(tmp_path):
     return house
 
 
+@pytest.fixture(autouse=True)
+def on_spark(monkeypatch):
+    """These tables are small enough for the driver."""
+    monkeypatch.setattr(tally_tasks, "DRIVER_BYTES", 0)
+
+
 def results(spark, tallies):
     return tallies.swap_counts(10), tallies.moments(lambda: spark, blocks=BLOCKS)
 
@@ -80,6 +86,21 @@ def test_the_window_is_summed_in_tasks_with_equal_results(spark, house, monkeypa
     in_driver = results(spark, tallies)
     monkeypatch.setattr(stage, "DRIVER_ROWS", 0)
     assert results(spark, tallies) == in_driver
+
+
+def test_small_dates_are_tallied_without_spark_with_equal_bytes(spark, house, monkeypatch):
+    def contents():
+        tables = ("swap_counts", "swap_documents")
+        files = [f for table in tables for date in DATES for f in house.files(table, f"dt={date}")]
+        return [Path(file).read_bytes() for file in files]
+
+    build_tallies(lambda: spark, house, DATES)
+    on_spark = contents()
+    for table in ("swap_counts", "swap_documents"):
+        house.storage.delete(table)
+    monkeypatch.setattr(tally_tasks, "DRIVER_BYTES", 1 << 20)
+    build_tallies(no_spark, house, DATES)
+    assert contents() == on_spark
 
 
 def test_the_division_into_files_does_not_change_the_results(spark, house, monkeypatch):

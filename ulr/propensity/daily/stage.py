@@ -91,7 +91,7 @@ def _publish(
             paths = home.paths(groups[partition])
             sizes = [info.size for info in home.storage.fs.get_file_info(paths)]
             days.append(Day(paths, sizes, counts.url, documents.url))
-        rows = tally_days(start_spark(), home.storage.url, days)
+        rows = tally_days(start_spark, home.storage.url, days)
         for (documents, counts), day, own in zip(transactions.values(), days, rows, strict=True):
             documents.publish({"rows": own[DOCUMENTS], "parts": day.parts})
             counts.publish({"rows": own[COUNTS]})

@@ -1,4 +1,4 @@
-"""Spark tasks that tally the groups of dates, and that sum the documents of a window.
+"""Spark tasks that tally the groups of dates, and tasks that sum the documents of a window.
 
 Map tasks read whole files; reducers write one file per date and range of documents. Files are dealt
 to tasks by bytes, so that their number does not matter.
@@ -7,7 +7,7 @@ to tasks by bytes, so that their number does not matter.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple, TypeVar
@@ -28,6 +28,7 @@ Batches = Iterator[pa.RecordBatch]
 File = TypeVar("File")
 
 TASKS_PER_CORE = 2
+DRIVER_BYTES = 16 << 20  # of groups that are tallied without a Spark job, in a quarter of a second
 BYTES_PER_PART = 256 << 20  # of groups, per file of `swap_documents`
 ROWS_PER_PART = 1_000_000  # of `swap_documents`, per task that sums a window
 COUNTS, DOCUMENTS = "counts", "documents"
@@ -55,26 +56,35 @@ class _Part(NamedTuple):
     number: int
 
 
-def tally_days(spark: SparkSession, url: str, days: Sequence[Day]) -> list[dict[str, int]]:
-    """Write both tallies of all days in one job; return the rows by kind of each day.
+def tally_days(
+    start_spark: Callable[[], SparkSession], url: str, days: Sequence[Day]
+) -> list[dict[str, int]]:
+    """Write both tallies of all days, in one job or, if they are small, in this process.
 
-    url: of the filesystem with the files.
+    url: of the filesystem with the files. Returns the rows by kind of each day.
     """
     parts = [_Part(number, i) for number, day in enumerate(days) for i in range(day.parts)]
     first = [parts.index(_Part(number, 0)) for number in range(len(days))]
     files = [(number, path) for number, day in enumerate(days) for path in day.files]
-    rows = [dict.fromkeys((COUNTS, DOCUMENTS), 0) for _ in days]
-    if not files:
-        return rows
-    slots = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
-    work = deal_by_size(files, [size for day in days for size in day.bytes], slots)
-    tally = partial(_tally, url=url, work=work, first=first, parts=[day.parts for day in days])
-    reducers = min(len(parts), slots)
-    blocks = spark.range(0, len(work), 1, len(work)).mapInArrow(tally, BLOCK)
-    blocks = blocks.repartitionById(reducers, F.col("part") % reducers)
+    sizes = [size for day in days for size in day.bytes]
+    tally = partial(_tally, url=url, first=first, parts=[day.parts for day in days])
     write = partial(_write_parts, days=[(d.counts_url, d.documents_url) for d in days], parts=parts)
-    for row in blocks.mapInArrow(write, _WRITTEN).collect():  # one row per file
-        rows[row.day][row.kind] += row.rows
+    if sum(sizes) <= DRIVER_BYTES:
+        number = pa.RecordBatch.from_pydict({"id": [0]})
+        written = list(write(tally(iter([number]), work=[files])))
+    else:
+        spark = start_spark()
+        slots = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
+        work = deal_by_size(files, sizes, slots)
+        reducers = min(len(parts), slots)
+        blocks = spark.range(0, len(work), 1, len(work)).mapInArrow(
+            partial(tally, work=work), BLOCK
+        )
+        blocks = blocks.repartitionById(reducers, F.col("part") % reducers)
+        written = blocks.mapInArrow(write, _WRITTEN).toArrow().to_batches()  # one row per file
+    rows = [dict.fromkeys((COUNTS, DOCUMENTS), 0) for _ in days]
+    for row in (row for batch in written for row in batch.to_pylist()):
+        rows[row["day"]][row["kind"]] += row["rows"]
     return rows
 
 
