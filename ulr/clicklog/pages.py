@@ -29,12 +29,11 @@ Batches = Iterator[pa.RecordBatch]
 class PageSource:
     """A log to read with `frame.mapInArrow`.
 
-    read: gives batches with `read_schema`. read_ids: gives only the session ids, at lower cost.
+    read: gives batches with `read_schema`.
     """
 
     frame: DataFrame
     read: Callable[[Batches], Batches]
-    read_ids: Callable[[Batches], Iterator[pa.Array]]
     sessions_are_unique: bool
 
 
@@ -46,14 +45,14 @@ def open_pages(spark: SparkSession, log: LogFiles, settings: Log) -> PageSource:
         reader = open_log(log, schema, spark.sparkContext.defaultParallelism)
         tasks = spark.range(0, len(reader.tasks), 1, len(reader.tasks))
         if by_page:
-            return PageSource(tasks, reader.rows, reader.ids, sessions_are_unique=False)
+            return PageSource(tasks, reader.rows, sessions_are_unique=False)
         decode = partial(_decode_source, read=reader.rows)
         rows = tasks.mapInArrow(decode, spark_schema(reading(schema)))
     else:
         rows = read_typed_rows(spark, log, settings.format, schema)
     pages = rows if by_page else assemble_pages(rows)
     ordered = pages.select(*read_schema.names)
-    return PageSource(ordered, as_read, _ids_as_read, sessions_are_unique=not by_page)
+    return PageSource(ordered, as_read, sessions_are_unique=not by_page)
 
 
 def as_read(batches: Batches) -> Batches:
@@ -61,11 +60,6 @@ def as_read(batches: Batches) -> Batches:
     for batch in batches:
         if batch.num_rows:
             yield batch.cast(read_schema)
-
-
-def _ids_as_read(batches: Batches) -> Iterator[pa.Array]:
-    for batch in as_read(batches):
-        yield batch["session_id"]
 
 
 def _decode_source(batches: Batches, *, read: Callable[[Batches], Batches]) -> Batches:

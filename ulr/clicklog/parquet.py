@@ -28,7 +28,7 @@ from ulr.warehouse.storage import open_filesystem
 MAX_SPLIT_BYTES = 128 << 20
 MIN_SPLIT_BYTES = 8 << 20
 BATCH_ROWS = 131_072
-BATCH_DOCUMENTS = 8 << 20
+BATCH_DOCUMENTS = 2 << 20  # ids of up to 1 KB stay below the 2 GiB of an Arrow array
 _LIST_PATHS = ("doc_ids.", "clicks.")  # Parquet's paths of the list elements
 
 Batches = Iterator[pa.RecordBatch]
@@ -61,11 +61,6 @@ class ParquetReader:
         for batch, split in self._stored(batches, self.schema.names):
             rows = conform(batch, split.path, self.schema, split.folder)
             yield rows if self.day is None else rows.filter(_on_day(rows["shown_at"], self.day))
-
-    def ids(self, batches: Batches) -> Iterator[pa.Array]:
-        """Yield the session ids of all dates."""
-        for batch, split in self._stored(batches, ["session_id"]):
-            yield conform(batch, split.path, self.schema, split.folder)["session_id"]
 
     def _stored(
         self, batches: Batches, columns: list[str]
