@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ulr.clicklog.files import LogFiles
 from ulr.clicklog.impressions import assemble_pages
-from ulr.clicklog.parquet import open_log
-from ulr.clicklog.text import read_typed_rows
+from ulr.clicklog.parquet import ParquetReader, open_log
+from ulr.clicklog.text import TextReader, open_text
 from ulr.config.settings import Log
 from ulr.engine.session import spark_schema
 from ulr.warehouse.schema import impression_schema, page_schema, read_schema, reading
@@ -41,18 +41,19 @@ def open_pages(spark: SparkSession, log: LogFiles, settings: Log) -> PageSource:
     """Return the log as a source of pages."""
     by_page = settings.layout == "page"
     schema = page_schema if by_page else impression_schema
+    parallelism = spark.sparkContext.defaultParallelism
+    reader: ParquetReader | TextReader
     if settings.format == "parquet":
-        reader = open_log(log, schema, spark.sparkContext.defaultParallelism)
-        tasks = spark.range(0, len(reader.tasks), 1, len(reader.tasks))
-        if by_page:
-            return PageSource(tasks, reader.rows, sessions_are_unique=False)
-        decode = partial(_decode_source, read=reader.rows)
-        rows = tasks.mapInArrow(decode, spark_schema(reading(schema)))
+        reader = open_log(log, schema, parallelism)
     else:
-        rows = read_typed_rows(spark, log, settings.format, schema)
-    pages = rows if by_page else assemble_pages(rows)
-    ordered = pages.select(*read_schema.names)
-    return PageSource(ordered, as_read, sessions_are_unique=not by_page)
+        reader = open_text(log, settings.format, schema, parallelism)
+    tasks = spark.range(0, len(reader.tasks), 1, len(reader.tasks))
+    if by_page:
+        return PageSource(tasks, reader.rows, sessions_are_unique=False)
+    decode = partial(_decode_source, read=reader.rows)
+    rows = tasks.mapInArrow(decode, spark_schema(reading(schema)))
+    ordered = assemble_pages(rows).select(*read_schema.names)
+    return PageSource(ordered, as_read, sessions_are_unique=True)
 
 
 def as_read(batches: Batches) -> Batches:
