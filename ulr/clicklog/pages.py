@@ -1,8 +1,7 @@
 """Read a click log of any format and layout as Arrow batches of pages in Spark tasks.
 
-Parquet pages are read by the tasks themselves (`parquet`): Spark's reader would convert every list
-to rows and back. Text formats and the impression layout are read as Spark columns (`text`,
-`impressions`) and converted to batches.
+Tasks read the files themselves (`parquet`, `text`): Spark's readers would convert every list to
+rows and back. Impressions are sent by hash of the session, to be assembled into pages.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from ulr.clicklog.files import LogFiles
-from ulr.clicklog.impressions import assemble_pages
+from ulr.clicklog.impressions import PARTS_PER_TASK, read_pages, send_fragments
 from ulr.clicklog.parquet import ParquetReader, open_log
 from ulr.clicklog.text import TextReader, open_text
 from ulr.config.settings import Log
-from ulr.engine.session import spark_schema
-from ulr.warehouse.schema import impression_schema, page_schema, read_schema, reading
+from ulr.engine.shuffle import BLOCK
+from ulr.warehouse.schema import impression_schema, page_schema, read_schema
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -50,10 +50,10 @@ def open_pages(spark: SparkSession, log: LogFiles, settings: Log) -> PageSource:
     tasks = spark.range(0, len(reader.tasks), 1, len(reader.tasks))
     if by_page:
         return PageSource(tasks, reader.rows, sessions_are_unique=False)
-    decode = partial(_decode_source, read=reader.rows)
-    rows = tasks.mapInArrow(decode, spark_schema(reading(schema)))
-    ordered = assemble_pages(rows).select(*read_schema.names)
-    return PageSource(ordered, as_read, sessions_are_unique=True)
+    reducers = len(reader.tasks)
+    send = partial(send_fragments, read=reader.rows, parts=reducers * PARTS_PER_TASK)
+    blocks = tasks.mapInArrow(send, BLOCK).repartitionById(reducers, F.col("part") % reducers)
+    return PageSource(blocks, read_pages, sessions_are_unique=True)
 
 
 def as_read(batches: Batches) -> Batches:
@@ -61,10 +61,3 @@ def as_read(batches: Batches) -> Batches:
     for batch in batches:
         if batch.num_rows:
             yield batch.cast(read_schema)
-
-
-def _decode_source(batches: Batches, *, read: Callable[[Batches], Batches]) -> Batches:
-    """Read rows with a plain `source` column: Spark has no dictionary type."""
-    for batch in read(batches):
-        at = batch.schema.get_field_index("source")
-        yield batch.set_column(at, "source", batch["source"].cast(pa.string()))
