@@ -26,8 +26,8 @@ PIECE_BYTES = 64 << 10  # split again line by line if Arrow rejects it
 
 
 def header_names(line: bytes) -> list[str]:
-    """Return the column names of a header."""
-    return _split(line.decode("utf-8-sig", errors="replace").rstrip("\r\n"))
+    """Return the column names of a header, which blank lines may precede."""
+    return _split(line.decode("utf-8-sig", errors="replace").strip())
 
 
 def parse_csv(

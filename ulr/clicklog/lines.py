@@ -28,8 +28,8 @@ def read_blocks(stream: pa.NativeFile, start: int, end: int | None) -> Iterator[
         at += len(chunk)
         data = rest + chunk
         if skip:
-            data = data[data.find(b"\n") + 1 :] if b"\n" in data else b""
-            skip = not data and bool(chunk)
+            skip = b"\n" not in data
+            data = b"" if skip else data[data.find(b"\n") + 1 :]
             if at - len(data) > last_byte:
                 return
         if not chunk:
