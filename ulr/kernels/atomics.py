@@ -87,3 +87,17 @@ def call_reducer(_: Any, reducer: Any, source: Any, target: Any, item: Any, size
         return context.get_dummy_value()
 
     return VOID(LONG, LONG, LONG, INT, INT), generate
+
+
+@_intrinsic
+def call_getter(_: Any, getter: Any, buffer: Any, index: Any, target: Any) -> Any:
+    """Call a C function that copies byte `index` of a buffer to `target`; return its status."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        function = ir.FunctionType(_ir_int, [pointer, _ir_int, pointer])
+        buffer, target = (builder.inttoptr(arguments[at], pointer) for at in (1, 3))
+        call = builder.inttoptr(arguments[0], function.as_pointer())
+        return builder.call(call, [buffer, builder.trunc(arguments[2], _ir_int), target])
+
+    return INT(LONG, LONG, LONG, LONG), generate

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ulr.engine.shuffle import BLOCK, open_table, pack_bytes, unpack
 from ulr.errors import UserError
 from ulr.training.checkpoint import TrainState, state_from_json
-from ulr.training.distributed.communicator import Communicator
+from ulr.training.distributed.communicator import Communicator, single_rank
 from ulr.training.distributed.rendezvous import Listener
 from ulr.training.distributed.task import Job, WorkerReport, train_worker
 
@@ -51,6 +51,8 @@ def _run_worker(batches: Batches, *, job: Job) -> Batches:
 def _connect(job: Job) -> Communicator:
     context = BarrierTaskContext.get()
     rank = context.partitionId()
+    if len(context.getTaskInfos()) == 1:
+        return single_rank()
     host = _host(context.getTaskInfos()[rank].address)
     with contextlib.closing(Listener(host)) as listener:
         addresses = map(json.loads, context.allGather(json.dumps(listener.address)))
