@@ -82,13 +82,17 @@ class Network:
 
     def _allgather(self, *arguments: Any) -> None:
         content, size, starts, lengths, _, output, output_size = arguments
+        rank = self.communicator.rank
         try:
             self.check()
-            own: Buffer = _view(content, size)
+            # The input may be a part of the output: move it before other blocks are written.
+            ctypes.memmove(output + starts[rank], content, size)
+            own = _view(output + starts[rank], size)
             if size == ROOT_BYTES:
-                own = self._scale_rows(own)
+                own[:] = self._scale_rows(own)
             for block, part in enumerate(self.communicator.allgather(own)):
-                ctypes.memmove(output + starts[block], _address(part), lengths[block])
+                if block != rank:
+                    ctypes.memmove(output + starts[block], _address(part), lengths[block])
         except BaseException as error:
             self.error = self.error or error
             ctypes.memset(output, 0, output_size)
