@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from ulr.kernels.hashing import intrinsic
+from ulr.kernels.jit import kernel
 from ulr.kernels.layout import Patterns
 
 WORD = 64
@@ -27,7 +28,7 @@ def _trailing_zeros(typingctx: Any, word: Any) -> Any:
     return types.uint64(types.uint64), codegen
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def clicked_indices(words: np.ndarray, start: int, width: int, out: np.ndarray) -> int:
     """Write the clicked indices below out.size, ascending, and return their number.
 
@@ -46,14 +47,14 @@ def clicked_indices(words: np.ndarray, start: int, width: int, out: np.ndarray) 
     return clicks
 
 
-@njit(cache=True)
+@kernel()
 def _add_pairs(clicked: np.ndarray, count: int, together: np.ndarray) -> None:
     for a in range(clicked.size):
         for b in range(a, clicked.size):
             together[clicked[a], clicked[b]] += count
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_patterns(
     key: np.ndarray,
     patterns: Patterns,
@@ -95,7 +96,7 @@ def count_patterns(
                     _add_pairs(clicked[:clicks], count, together[g, last])
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_positions(lengths: np.ndarray, patterns: Patterns) -> tuple[np.ndarray, np.ndarray]:
     """Return the sessions of each group and the clicks of each of its positions.
 
@@ -120,7 +121,7 @@ def count_positions(lengths: np.ndarray, patterns: Patterns) -> tuple[np.ndarray
     return sessions, clicks
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def has_duplicates(starts: np.ndarray, lengths: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Return whether each list holds the same word twice.
 
@@ -142,7 +143,7 @@ def has_duplicates(starts: np.ndarray, lengths: np.ndarray, words: np.ndarray) -
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def pack_clicks(
     starts: np.ndarray, lengths: np.ndarray, bits: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -165,7 +166,7 @@ def pack_clicks(
     return word_offsets, words
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def cut_patterns(sizes: np.ndarray, depth: int, patterns: Patterns) -> Patterns:
     """Return all patterns cut to the first `depth` positions; those that become equal stay apart.
 
