@@ -30,6 +30,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 F = TypeVar("F", bound=Callable[..., Any])
 LOCK_TIMEOUT_S = 300.0  # then the process compiles without the lock
+PACKAGE = str(Path(__file__).parent / "__pycache__")
 _POLL_S = 0.05
 
 
@@ -51,16 +52,17 @@ def kernel(*, allocates: bool = True, **options: Any) -> Callable[[F], F]:
     return compile_on_call
 
 
-def compilations() -> int:
-    """Return how many kernels this process has compiled rather than loaded."""
-    return _lock.taken
+def stored_kernels() -> tuple[str, int]:
+    """Return the folder of compiled code, and how many functions are stored in it."""
+    folder = _Cache(_try_lock).cache_path
+    return folder, sum(1 for _ in Path(folder).glob("*.nbc"))
 
 
 class _Lock:
     """A file lock per folder that is held until the kernel which took it is stored."""
 
     def __init__(self) -> None:
-        self.depth, self.taken = 0, 0
+        self.depth = 0
         self._file: TextIO | None = None
 
     def acquire(self, folder: str) -> None:
@@ -129,10 +131,9 @@ class _Cache(caching.FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        package = str(Path(__file__).parent / "__pycache__")
         self._files = [
             caching.IndexDataCacheFile(folder, self._impl.filename_base, _source_stamp())
-            for folder in dict.fromkeys([self._cache_path, package])
+            for folder in dict.fromkeys([self._cache_path, PACKAGE])
         ]
         self._cache_file = self._files[0]
 
@@ -141,8 +142,6 @@ class _Cache(caching.FunctionCache):
         if result is None:
             _lock.acquire(self._cache_path)
             result = self._load(signature, context)
-        if result is None:
-            _lock.taken += 1
         return result
 
     def _load(self, signature: Any, context: Any) -> Any:
