@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from ulr.kernels.atomics import call_getter
+from ulr.kernels.jit import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def copy_bytes(getter: int, buffer: int, target: int, size: int) -> int:
     """Copy `size` bytes to the address `target`; return how many were copied before an error.
 

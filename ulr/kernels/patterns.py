@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from ulr.kernels.hashing import intrinsic
+from ulr.kernels.jit import kernel
 from ulr.kernels.layout import Patterns
 
 WORD = 64
@@ -27,7 +28,7 @@ def _trailing_zeros(typingctx: Any, word: Any) -> Any:
     return types.uint64(types.uint64), codegen
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def clicked_indices(words: np.ndarray, start: int, width: int, out: np.ndarray) -> int:
     """Write the clicked indices below out.size, ascending, and return their number.
 
@@ -46,7 +47,7 @@ def clicked_indices(words: np.ndarray, start: int, width: int, out: np.ndarray) 
     return clicks
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_positions(lengths: np.ndarray, patterns: Patterns) -> tuple[np.ndarray, np.ndarray]:
     """Return the sessions of each group and the clicks of each of its positions.
 
@@ -71,7 +72,7 @@ def count_positions(lengths: np.ndarray, patterns: Patterns) -> tuple[np.ndarray
     return sessions, clicks
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def has_duplicates(starts: np.ndarray, lengths: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Return whether each list holds the same word twice.
 
@@ -93,7 +94,7 @@ def has_duplicates(starts: np.ndarray, lengths: np.ndarray, words: np.ndarray) -
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def pack_clicks(
     starts: np.ndarray, lengths: np.ndarray, bits: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +117,7 @@ def pack_clicks(
     return word_offsets, words
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def cut_patterns(sizes: np.ndarray, depth: int, patterns: Patterns) -> Patterns:
     """Return all patterns cut to the first `depth` positions; those that become equal stay apart.
 

@@ -13,6 +13,7 @@ from numba import njit
 
 from ulr.experiments.buckets import MAX_SIDE
 from ulr.kernels.hashing import P1
+from ulr.kernels.jit import kernel
 from ulr.kernels.layout import Patterns
 from ulr.kernels.patterns import WORD, clicked_indices
 
@@ -55,7 +56,7 @@ def unpack_co_clicks(
     return arm, layer, key >> _PLACE & _MASK, key & _MASK, table.counts[slot]
 
 
-@njit(cache=True)
+@kernel()
 def _add(table: CoClicks, key: int, count: int) -> None:
     mask = np.uint64(table.keys.size - 1)
     slot = ((np.uint64(key) * P1) >> np.uint64(32)) & mask
@@ -68,7 +69,7 @@ def _add(table: CoClicks, key: int, count: int) -> None:
     table.counts[slot] += count
 
 
-@njit(cache=True)
+@kernel()
 def _with_room(table: CoClicks, more: int) -> CoClicks:
     """Return a table that stays half empty with `more` further keys."""
     size = table.keys.size
@@ -83,14 +84,14 @@ def _with_room(table: CoClicks, more: int) -> CoClicks:
     return larger
 
 
-@njit(cache=True)
+@kernel()
 def _add_pairs(table: CoClicks, layer: int, clicked: np.ndarray, count: int) -> None:
     for a in range(clicked.size):
         for b in range(a, clicked.size):
             _add(table, (layer << _PLACE | clicked[a]) << _PLACE | clicked[b], count)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_arms(
     arm: np.ndarray,
     patterns: Patterns,
@@ -138,7 +139,7 @@ def _is_clicked(words: np.ndarray, start: int, index: int) -> bool:
     return bool(words[start + index // WORD] >> np.int64(index % WORD) & 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_places(
     rows: np.ndarray, second: np.ndarray, patterns: Patterns
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -163,7 +164,7 @@ def count_places(
     return sessions, at_first, at_second
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def sum_rows(group: np.ndarray, groups: int, values: np.ndarray) -> np.ndarray:
     """Return the sum of the rows of each group: int64, groups x columns.
 

@@ -1,48 +1,55 @@
-"""The number of threads of the parallel kernels, and whether two callers may run at once."""
+"""Kernels on several threads: each takes a range of queries, and releases the interpreter's lock.
+
+Threads of Python call the same compiled function, since numba's `parallel=True` takes several times
+as long to compile.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numba
+import numpy as np
 
-_CONCURRENT_LAYERS = {"tbb", "omp"}  # numba's `workqueue` aborts the process on a second caller
+MIN_COST = 2.0**17  # of a range, in units of `query_ranges`: about a millisecond
+_local = threading.local()
 
 
 def use_threads(count: int, callers: int = 1) -> None:
-    """Let kernels of this thread use `count` threads, or all of the process's if 0 or too many.
+    """Let kernels called by this thread use `count` threads; 0 or too many: all of the process.
 
-    callers: threads that call kernels at the same time. They share `count` if they need not take
-    turns.
+    callers: threads that call kernels at the same time; they share `count`.
     """
     most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined] # set on import
-    count = min(count, most) if count > 0 else most
-    numba.set_num_threads(count)  # starts the threading layer
-    if callers > 1 and _is_concurrent():
-        numba.set_num_threads(max(1, count // callers))
+    _local.count = max(1, (min(count, most) if count > 0 else most) // callers)
 
 
-def _is_concurrent() -> bool:
-    try:
-        return numba.threading_layer() in _CONCURRENT_LAYERS
-    except ValueError:  # no kernel has run yet
-        return False
+def thread_count() -> int:
+    """Return the number of threads for kernels that this thread calls."""
+    if not hasattr(_local, "count"):
+        use_threads(0)
+    return int(_local.count)
 
 
-class _Turns(threading.local):
-    """Context manager: callers of parallel kernels take turns where the layer requires it."""
+def query_ranges(cost: np.ndarray) -> np.ndarray:
+    """Return query offsets (int64) that divide the work evenly: one range per thread, or fewer.
 
-    lock = threading.Lock()
-    held = False
-
-    def __enter__(self) -> None:
-        if not _is_concurrent():
-            self.held = self.lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        if self.held:
-            self.held = False
-            self.lock.release()
+    cost: numeric, queries + 1, the cost of all queries before each; ascending from 0.
+    """
+    ranges = int(min(max(cost[-1] // MIN_COST, 1), thread_count()))
+    cuts = np.searchsorted(cost, cost[-1] * np.arange(1, ranges) / ranges)
+    return np.concatenate([[0], cuts, [cost.size - 1]]).astype(np.int64)
 
 
-KERNELS = _Turns()
+def run_ranges(kernel: Callable[[int, int, int], None], ranges: np.ndarray) -> None:
+    """Call kernel(number, first, last) for every range, each on a thread."""
+    bounds = [int(bound) for bound in ranges]
+    calls = list(zip(range(len(bounds)), bounds[:-1], bounds[1:], strict=False))
+    if len(calls) == 1:
+        kernel(*calls[0])
+        return
+    with ThreadPoolExecutor(len(calls)) as pool:
+        for future in [pool.submit(kernel, *call) for call in calls]:
+            future.result()

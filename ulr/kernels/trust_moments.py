@@ -15,6 +15,8 @@ import math
 import numpy as np
 from numba import njit
 
+from ulr.kernels.jit import kernel
+
 MOMENTS = ("x0", "x1", "x2", "x3", "x4", "x0y", "x1y", "x2y")  # weighted sums of x^p and x^p y
 SUMS = 1 + 2 * len(MOMENTS)  # documents; then units and rest of every moment
 MIN_IMPRESSIONS = 4  # at the first position: the fourth factorial moment needs as many
@@ -34,7 +36,7 @@ def _add(sums: np.ndarray, moment: int, term: float) -> None:
     sums[2 + 2 * moment] += np.int64(below) + np.int64(rest - below >= 0.5)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def add_moments(arm: np.ndarray, query: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> None:
     """Add the documents that were shown at both positions to the sums of their arm and block.
 

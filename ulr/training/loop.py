@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 import lightgbm as lgb
 import numpy as np
 
-from ulr.kernels.threads import KERNELS
 from ulr.models.text import join_models, normalize_model
 from ulr.training.checkpoint import TrainState
 from ulr.training.distributed.communicator import Communicator
@@ -177,8 +176,7 @@ class TrainingLoop:
         start, totals = time.monotonic(), np.zeros(2, np.int64)
         if self.validation is not None:
             scores = _raw_scores(booster.eval_valid)
-            with KERNELS:
-                totals = self.criterion.totals(scores, self.validation.data)
+            totals = self.criterion.totals(scores, self.validation.data)
         value = self.criterion.value(self.communicator.sum(totals))
         self.timings.validation += time.monotonic() - start
         return value
