@@ -109,13 +109,13 @@ def place(index: QueryIndex, num_workers: int) -> Placement:
 
 
 def read_shards(
-    source: PairFiles, placement: Placement, worker: int, *, threads: bool = True
-) -> Iterator[tuple[int, str, pa.Table]]:
-    """Yield the queries of a worker in batches: their rank, TRAIN or VALIDATION, rows of pairs.
+    source: PairFiles, placement: Placement, rank: int, *, threads: bool = False
+) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the queries of a rank in batches: TRAIN or VALIDATION, rows of pairs.
 
     Only the row groups that contain its queries are read.
     """
-    own = placement.rank % placement.workers == worker
+    own = placement.rank == rank
     wanted = np.logical_or.reduceat(own, placement.first[:-1])
     for file in np.unique(placement.file[wanted]):
         chosen = np.flatnonzero(wanted & (placement.file == file))
@@ -127,13 +127,7 @@ def read_shards(
             if span.stop > end[group]:
                 raise UserError("the pairs table changed while it was read, run again")
             at[group] = span.stop
-            yield from _split(table, placement.rank[span], placement.validation[span], own[span])
-
-
-def _split(
-    table: pa.Table, rank: np.ndarray, validation: np.ndarray, own: np.ndarray
-) -> Iterator[tuple[int, str, pa.Table]]:
-    for kind, chosen in ((TRAIN, own & ~validation), (VALIDATION, own & validation)):
-        for number in np.unique(rank[chosen]).tolist():
-            rows = chosen & (rank == number)
-            yield number, kind, table if rows.all() else table.filter(pa.array(rows))
+            held_out = placement.validation[span]
+            for kind, rows in ((TRAIN, own[span] & ~held_out), (VALIDATION, own[span] & held_out)):
+                if rows.any():
+                    yield kind, table if rows.all() else table.filter(pa.array(rows))

@@ -10,6 +10,7 @@ import json
 import resource
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -128,20 +129,22 @@ def _starting_state(communicator: Communicator, job: Job, prepared: Prepared) ->
 def _build_shards(
     communicator: Communicator, job: Job, prepared: Prepared, model: str
 ) -> list[RankShards]:
-    """Read and bin the rows of this worker, per rank."""
-    parameters = {**prepared.bins.parameters, "num_threads": job.threads}
-    bins, rows = replace(prepared.bins, parameters=parameters), prepared.placement.rows
-    ranks = range(communicator.rank, len(rows), communicator.size)
-    builders = {
-        (rank, kind): ShardBuilder(bins, count, model)
-        for rank in ranks
-        for kind, count in zip((TRAIN, VALIDATION), rows[rank], strict=True)
-        if count
-    }
-    for rank, kind, table in read_shards(job.source, prepared.placement, communicator.rank):
-        builders[rank, kind].add(read_pairs([table]))
-    shards = {key: builder.finish() for key, builder in builders.items()}
-    return [RankShards(shards[rank, TRAIN], shards.get((rank, VALIDATION))) for rank in ranks]
+    """Read and bin the rows of this worker: its ranks at the same time, if there are two."""
+    ranks = range(communicator.rank, len(prepared.placement.rows), communicator.size)
+    threads = max(1, job.threads // len(ranks))  # LightGBM has one number of threads per process
+    parameters = {**prepared.bins.parameters, "num_threads": threads}
+    bins = replace(prepared.bins, parameters=parameters)
+
+    def build(rank: int) -> RankShards:
+        counts = zip((TRAIN, VALIDATION), prepared.placement.rows[rank], strict=True)
+        builders = {kind: ShardBuilder(bins, rows, model) for kind, rows in counts if rows}
+        for kind, table in read_shards(job.source, prepared.placement, rank, threads=threads > 1):
+            builders[kind].add(read_pairs([table]))
+        shards = {kind: builder.finish() for kind, builder in builders.items()}
+        return RankShards(shards[TRAIN], shards.get(VALIDATION))
+
+    with ThreadPoolExecutor(len(ranks)) as pool:
+        return list(pool.map(build, ranks))
 
 
 def _train(
