@@ -27,6 +27,9 @@ class OverlayWarehouse(Warehouse):
         health = table == "metrics" and partition.startswith(_HEALTH) and "pairs" in self.shared
         return table not in self.shared and not health
 
+    def layers(self) -> list[Warehouse]:
+        return [self, *self.base.layers()]
+
     def storage_of(self, table: str, partition: str = "") -> Storage:
         if self.owns(table, partition):
             return self.storage

@@ -116,6 +116,10 @@ class Warehouse:
         """Return whether the partition is stored here; an overlay reads some from its base."""
         return True
 
+    def layers(self) -> list[Warehouse]:
+        """Return this warehouse and those that it is based on, nearest first."""
+        return [self]
+
     def storage_of(self, table: str, partition: str = "") -> Storage:
         """Return the storage that holds the partition."""
         return self.storage
