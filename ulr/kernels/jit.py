@@ -52,10 +52,14 @@ def kernel(*, allocates: bool = True, **options: Any) -> Callable[[F], F]:
     return compile_on_call
 
 
-def stored_kernels() -> tuple[str, int]:
-    """Return the folder of compiled code, and how many functions are stored in it."""
-    folder = _Cache(_try_lock).cache_path
-    return folder, sum(1 for _ in Path(folder).glob("*.nbc"))
+def code_folder() -> str:
+    """Return the folder in which compiled code is stored."""
+    return str(_Cache(_try_lock).cache_path)
+
+
+def stored_kernels() -> set[str]:
+    """Return the names of the compiled functions in that folder and in the package."""
+    return {file.name for folder in (code_folder(), PACKAGE) for file in Path(folder).glob("*.nbc")}
 
 
 class _Lock:
