@@ -57,9 +57,10 @@ def code_folder() -> str:
     return str(_Cache(_try_lock).cache_path)
 
 
-def stored_kernels() -> set[str]:
-    """Return the names of the compiled functions in that folder and in the package."""
-    return {file.name for folder in (code_folder(), PACKAGE) for file in Path(folder).glob("*.nbc")}
+def stored_functions() -> set[tuple[str, int]]:
+    """Return the files of compiled functions in that folder, with the time they were written."""
+    files = Path(code_folder()).glob("*.nbc")
+    return {(file.name, file.stat().st_mtime_ns) for file in files}
 
 
 class _Lock:
