@@ -20,13 +20,14 @@ from tests.support.logs import (
     build,
     page,
     rows_of,
+    task_numbers,
     write_csv,
     write_json,
     write_parquet,
 )
 from ulr.clicklog.files import LogFiles
 from ulr.clicklog.quarantine import reasons_in
-from ulr.clicklog.text import read_typed_rows, spark_url
+from ulr.clicklog.text import open_text, source_url
 from ulr.errors import UserError
 from ulr.pipeline.describe import describe_groups
 from ulr.warehouse.schema import impression_schema, page_schema
@@ -242,23 +243,24 @@ def test_a_log_that_cannot_be_read_is_reported_with_the_cause(spark, tmp_path):
         build(spark, tmp_path / "w", tmp_path / "log")
 
 
-def test_the_name_of_a_text_file_may_contain_special_characters(spark, tmp_path):
+def test_the_name_of_a_text_file_may_contain_special_characters(tmp_path):
     rng = random.Random(18)
     path = write_json(tmp_path / "log {old} [1]", [page(n, rng) for n in range(5)])
     (path / "log.json").rename(path / "what? [a-b].json")
     log_files = LogFiles(DATE, Storage(str(path)), Storage(str(path)).files(), False)
-    assert read_typed_rows(spark, log_files, "json", page_schema).count() == 5
+    rows = open_text(log_files, "json", page_schema, 1).rows(task_numbers(1))
+    assert sum(batch.num_rows for batch in rows) == 5
 
 
 @pytest.mark.parametrize(
     ("folder", "expected"),
-    [("/data/log", "file:///data/log/a/b.json"),
+    [("/data/log", "file:/data/log/a/b.json"),
      ("hdfs://name:8020/log", "hdfs://name:8020/log/a/b.json"),
      ("abfs://box@account.host/log?x=1", "abfs://box@account.host/log/a/b.json"),
      ("s3a://bucket", "s3a://bucket/a/b.json")],
 )  # fmt: skip
-def test_the_url_for_spark_keeps_the_filesystem_of_the_log(folder, expected):
-    assert spark_url(folder, "a/b.json") == expected
+def test_the_url_of_a_source_keeps_the_filesystem_of_the_log(folder, expected):
+    assert source_url(folder, "a/b.json") == expected
 
 
 @pytest.mark.parametrize(

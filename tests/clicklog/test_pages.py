@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -68,7 +69,7 @@ def test_pages_with_long_lists_are_read_a_few_at_a_time(tmp_path, monkeypatch):
                    row_group_size=1)  # fmt: skip
     pq.write_table(pa.table({"doc_ids": [["a"]] * ROWS}), tmp_path / "short.parquet")
     log = find_log(str(tmp_path), NOON.date())
-    tasks = parquet.plan_tasks(log, page_schema, 1)
+    tasks = parquet.plan_tasks(log, 1, partial(parquet._splits, log, page_schema))
     reader = parquet.ParquetReader(log.storage.url, tasks, page_schema, None)
     numbers = pa.RecordBatch.from_pydict({"id": list(range(len(tasks)))})
     read = list(reader.rows(iter([numbers])))

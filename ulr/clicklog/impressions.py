@@ -1,96 +1,198 @@
-"""Assemble rows of shown documents into results pages, in Spark columns."""
+"""Assemble rows of shown documents into results pages.
+
+A *fragment* holds the rows of one session that agree in query, segment, bucket and arm: these
+columns once, and lists of positions, documents and clicks, sorted by position, without copies of a
+row. A row is a fragment with one document. Merging fragments in any order and any grouping gives
+the same result, so map tasks and reducers use one `merge`. Fragments travel by hash of the session.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 
+import numpy as np
+import pyarrow as pa
+
+from ulr.clicklog.sessions import assemble_rows
+from ulr.engine.columns import hashes, list_array, lists, valid, whole
+from ulr.engine.shuffle import open_table, partition_blocks, unpack
+from ulr.kernels.hashing import hash_words
+from ulr.kernels.layout import Ragged, offsets_of
+from ulr.kernels.merge import group_keys
 from ulr.warehouse.schema import read_schema
 
-_OF_PAGE = ("query_id", "segment", "bucket", "swapped")
+SEND_BYTES = 64 << 20  # fragments that a map task holds before it sends them
+PARTS_PER_TASK = 8  # a reducer assembles its sessions in this many parts, to bound its memory
+
+_SECOND_SEED = np.array([0x5E55], np.uint64)  # two hashes of a session id: 128 bits
+_ELEMENTS = ("position", "doc_id", "clicked")
+_NO_POSITION = -(2**31)
+
+Batches = Iterator[pa.RecordBatch]
 
 
-def assemble_pages(rows: DataFrame) -> DataFrame:
-    """Group impressions by session; copies of a row are dropped and counted in `repeats`."""
-    return _pages(rows.where(_has_session())).unionByName(_orphans(rows.where(~_has_session())))
+def send_fragments(batches: Batches, *, read: Callable[[Batches], Batches], parts: int) -> Batches:
+    """Read rows of impressions and yield their fragments as blocks by hash of the session."""
+    pending: list[pa.Table] = []
+    for batch in read(batches):
+        if batch.num_rows:
+            pending.append(merge(_from_rows(batch)))
+        if sum(table.nbytes for table in pending) >= SEND_BYTES:
+            yield from _blocks(pending, parts)
+            pending = []
+    if pending:
+        yield from _blocks(pending, parts)
 
 
-def _has_session() -> Column:
-    return F.col("session_id").isNotNull() & (F.col("session_id") != "")
+def read_pages(batches: Batches) -> Batches:
+    """Merge a reducer's fragments and yield pages with `read_schema`."""
+    contents = defaultdict(list)
+    for part, _, content in unpack(batches):
+        contents[part].append(content)
+    while contents:
+        _, blocks = contents.popitem()
+        yield from _pages(merge(pa.concat_tables(map(open_table, blocks))))
 
 
-def _orphans(rows: DataFrame) -> DataFrame:
-    """Return rows without a session id as one bad page each."""
-    known = [c for c in rows.columns if c not in ("source", "problem", "raw", "repeats")]
-    page = rows.withColumns(
-        {
-            "doc_ids": F.array("doc_id"),
-            "clicks": F.array("clicked"),
-            "problem": F.coalesce("problem", F.lit("null_session_id")),
-            "raw": F.coalesce("raw", F.to_json(F.struct(*known))),
-        }
-    )
-    return page.select(*read_schema.names)
+def merge(table: pa.Table) -> pa.Table:
+    """Join the fragments of equal session, query, segment, bucket and arm.
 
-
-def _pages(rows: DataFrame) -> DataFrame:
-    shown = F.struct("position", "doc_id", "clicked")
-    grouped = (
-        rows.groupBy("session_id")
-        .agg(
-            *(F.min(name).alias(name) for name in _OF_PAGE),
-            *(_disagrees(name).alias(f"two_{name}") for name in _OF_PAGE),
-            F.min("shown_at").alias("shown_at"),
-            F.min("source").alias("source"),
-            F.max("problem").alias("bad_row"),
-            F.max("raw").alias("bad_raw"),
-            F.count("*").alias("rows"),
-            F.array_sort(F.collect_list(shown)).alias("copies"),
-        )
-        .withColumn("shown", _once("copies"))
-    )
-    problem = _problem()
-    pages = grouped.withColumns(
-        {
-            "doc_ids": F.col("shown.doc_id"),
-            "clicks": F.col("shown.clicked"),
-            "problem": problem,
-            "raw": F.when(problem.isNotNull(), F.coalesce("bad_raw", F.to_json("shown"))),
-            "repeats": (F.col("rows") - F.size("shown")).cast("int"),
-        }
-    )
-    return pages.select(*read_schema.names)
-
-
-def _once(name: str) -> Column:
-    """Return a sorted array without repeated elements.
-
-    collect_set is no alternative: past 128 sessions in a task it holds structs in two internal
-    forms of Spark, which never compare equal (4.3).
+    Rows with a problem or without a session are never joined.
     """
-    before = F.col(name)
-    return F.filter(name, lambda row, at: (at == 0) | ~row.eqNullSafe(F.get(before, at - F.lit(1))))
+    table = table.combine_chunks()
+    group, first = group_keys(hashes(table["session_id"]), _context(table))
+    rows = Ragged(offsets_of(lists(table["position"]).lengths))
+    values = {name: whole(table[name]).flatten() for name in _ELEMENTS}
+    position = values["position"].cast(pa.int64()).fill_null(_NO_POSITION).to_numpy()
+    key = (group[rows.owner()] << 32) + (position - _NO_POSITION)
+    if (key[1:] < key[:-1]).any():
+        order = np.argsort(key, kind="stable")
+        values = {name: v.take(pa.array(order)) for name, v in values.items()}
+        key = key[order]
+    owner = key >> 32
+    copies = _copies(key, values["doc_id"], values["clicked"])
+    if copies.any():
+        values = {name: v.filter(pa.array(~copies)) for name, v in values.items()}
+    lengths = np.bincount(owner[~copies], minlength=first.size)
+    joined = {name: list_array(lengths, v) for name, v in values.items()}
+    dropped = np.bincount(owner[copies], minlength=first.size)
+    return _joined(table, group, first, joined, dropped)
 
 
-def _disagrees(name: str) -> Column:
-    """Return whether a session's rows differ in a column; null is a value here."""
-    nulls = F.count("*") - F.count(name)
-    return (F.min(name) != F.max(name)) | ((nulls > 0) & (F.count(name) > 0))
+def _from_rows(batch: pa.RecordBatch) -> pa.Table:
+    """Return every row as a fragment."""
+    ones = np.ones(batch.num_rows, np.int64)
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns |= {name: list_array(ones, columns[name]) for name in _ELEMENTS}
+    return pa.table(columns)
 
 
-def _problem() -> Column:
-    """Return the reason why a session's rows form no page, or null."""
-    positions = F.col("shown.position")
-    no_position = F.exists(positions, lambda p: p.isNull())
-    repeated = F.size(F.array_distinct(positions)) < F.size(positions)
-    gap = positions != F.sequence(F.lit(1), F.size(positions))
-    conflict = F.lit(False)
-    for name in _OF_PAGE:
-        conflict = conflict | F.coalesce(f"two_{name}", F.lit(False))
+def _context(table: pa.Table) -> np.ndarray:
+    """Hash (session, query, segment, bucket, arm) of each fragment that may be joined: uint64."""
+    rows = table.num_rows
+    null = np.zeros(rows, np.uint64)
+    h = hashes(table["session_id"], _SECOND_SEED)
+    for name in ("query_id", "segment", "bucket"):
+        column = table[name]
+        if column.null_count == rows:
+            continue
+        h = np.where(valid(column), hashes(column, h), hash_words(null, h))
+    if table["swapped"].null_count < rows:
+        arm = whole(table["swapped"]).cast(pa.int8()).fill_null(-1).to_numpy() + 1
+        h = hash_words(arm.astype(np.uint64), h)
+    alone = valid(table["problem"]) | ~_has_session(table)
+    if alone.any():
+        h[alone] = hash_words(np.flatnonzero(alone).astype(np.uint64), h[alone])
+    return h
+
+
+def _has_session(table: pa.Table) -> np.ndarray:
+    column = whole(table["session_id"])
+    offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset :][: len(column) + 1]
+    return valid(column) & (np.diff(offsets) > 0)
+
+
+def _copies(key: np.ndarray, documents: pa.Array, clicked: pa.Array) -> np.ndarray:
+    """Return which elements equal the one before: same fragment, position, document and click."""
+    same = np.append(False, key[1:] == key[:-1])
+    if same.any():
+        rest = np.stack([hashes(documents), valid(documents), _click_codes(clicked)])
+        same[1:] &= (rest[:, 1:] == rest[:, :-1]).all(axis=0)
+    return same
+
+
+def _click_codes(clicked: pa.Array) -> np.ndarray:
+    return clicked.cast(pa.uint8()).fill_null(2).to_numpy(zero_copy_only=False)
+
+
+def _joined(
+    table: pa.Table,
+    group: np.ndarray,
+    first: np.ndarray,
+    joined: dict[str, pa.Array],
+    dropped: np.ndarray,
+) -> pa.Table:
+    """Return one row per group: the earliest time, the first source in order, and the lists."""
+    changed: dict[str, pa.Array] = dict(joined)
+    repeats = table["repeats"].to_numpy()
+    changed["repeats"] = pa.array((_add(repeats, group, first) + dropped).astype(np.int32))
+    if first.size < group.size:
+        starts = np.flatnonzero(np.diff(np.sort(group), prepend=-1))
+        by_group = np.argsort(group, kind="stable")
+        times = whole(table["shown_at"])
+        latest = np.iinfo(np.int64).max
+        when = times.cast(pa.int64()).fill_null(latest).to_numpy()[by_group]
+        earliest = np.minimum.reduceat(when, starts)
+        changed["shown_at"] = pa.array(earliest, times.type, mask=earliest == latest)
+        source = whole(table["source"])
+        rank = np.argsort(np.argsort(source.dictionary.to_numpy(zero_copy_only=False)))
+        ranks = rank[source.indices.to_numpy()][by_group]
+        lowest = np.argsort(rank)[np.minimum.reduceat(ranks, starts)].astype(np.int32)
+        changed["source"] = pa.DictionaryArray.from_arrays(lowest, source.dictionary)
+    kept = table.select([n for n in table.column_names if n not in changed])
+    if first.size < group.size:
+        kept = kept.take(pa.array(first))
+    columns = {n: kept[n] if n in kept.column_names else changed[n] for n in table.column_names}
+    return pa.table(columns)
+
+
+def _add(values: np.ndarray, group: np.ndarray, first: np.ndarray) -> np.ndarray:
+    return np.bincount(group, values, first.size).astype(np.int64)
+
+
+def _blocks(tables: list[pa.Table], parts: int) -> Batches:
+    table = pa.concat_tables(tables).combine_chunks()
+    part = (hashes(table["session_id"]) % np.uint64(parts)).astype(np.int64)
+    yield from partition_blocks("fragments", table, part)
+
+
+def _pages(fragments: pa.Table) -> Batches:
+    """Yield the pages of whole sessions; sessions with a problem are assembled one by one."""
+    plain = _is_plain(fragments)
+    pages = fragments if plain.all() else fragments.filter(pa.array(plain))
+    columns = {n: pages[n] for n in pages.column_names if n not in _ELEMENTS}
+    columns |= {"doc_ids": pages["doc_id"], "clicks": pages["clicked"]}
+    table = pa.table({n: columns[n] for n in read_schema.names}).cast(read_schema)
+    yield from table.combine_chunks().to_batches()
+    if not plain.all():
+        rows = fragments.filter(pa.array(~plain)).to_pylist()
+        yield pa.RecordBatch.from_pylist(assemble_rows(rows), schema=read_schema)
+
+
+def _is_plain(fragments: pa.Table) -> np.ndarray:
+    """Return whether each fragment is its whole session, with the positions 1, 2, 3 and so on."""
+    session, first = group_keys(
+        hashes(fragments["session_id"]), hashes(fragments["session_id"], _SECOND_SEED)
+    )
+    alone = np.bincount(session, minlength=first.size)[session] == 1
+    positions = whole(fragments["position"])
+    rows = Ragged(offsets_of(lists(positions).lengths))
+    wrong = positions.flatten().fill_null(0).to_numpy() != rows.within() + 1
+    wrong_before = offsets_of(wrong)[rows.offsets]
     return (
-        F.when(F.col("bad_row").isNotNull(), F.col("bad_row"))
-        .when(conflict, F.lit("conflicting_rows"))
-        .when(no_position, F.lit("null_position"))
-        .when(repeated, F.lit("duplicate_position"))
-        .when(gap, F.lit("position_gap"))
+        alone
+        & (np.diff(wrong_before) == 0)
+        & ~valid(fragments["problem"])
+        & _has_session(fragments)
     )

@@ -1,8 +1,7 @@
 """Read a click log of any format and layout as Arrow batches of pages in Spark tasks.
 
-Parquet pages are read by the tasks themselves (`parquet`): Spark's reader would convert every list
-to rows and back. Text formats and the impression layout are read as Spark columns (`text`,
-`impressions`) and converted to batches.
+Tasks read the files themselves (`parquet`, `text`): Spark's readers would convert every list to
+rows and back. Impressions are sent by hash of the session, to be assembled into pages.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from ulr.clicklog.files import LogFiles
-from ulr.clicklog.impressions import assemble_pages
-from ulr.clicklog.parquet import open_log
-from ulr.clicklog.text import read_typed_rows
+from ulr.clicklog.impressions import PARTS_PER_TASK, read_pages, send_fragments
+from ulr.clicklog.parquet import ParquetReader, open_log
+from ulr.clicklog.text import TextReader, open_text
 from ulr.config.settings import Log
-from ulr.engine.session import spark_schema
-from ulr.warehouse.schema import impression_schema, page_schema, read_schema, reading
+from ulr.engine.shuffle import BLOCK
+from ulr.warehouse.schema import impression_schema, page_schema, read_schema
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -29,12 +29,11 @@ Batches = Iterator[pa.RecordBatch]
 class PageSource:
     """A log to read with `frame.mapInArrow`.
 
-    read: gives batches with `read_schema`. read_ids: gives only the session ids, at lower cost.
+    read: gives batches with `read_schema`.
     """
 
     frame: DataFrame
     read: Callable[[Batches], Batches]
-    read_ids: Callable[[Batches], Iterator[pa.Array]]
     sessions_are_unique: bool
 
 
@@ -42,18 +41,19 @@ def open_pages(spark: SparkSession, log: LogFiles, settings: Log) -> PageSource:
     """Return the log as a source of pages."""
     by_page = settings.layout == "page"
     schema = page_schema if by_page else impression_schema
+    parallelism = spark.sparkContext.defaultParallelism
+    reader: ParquetReader | TextReader
     if settings.format == "parquet":
-        reader = open_log(log, schema, spark.sparkContext.defaultParallelism)
-        tasks = spark.range(0, len(reader.tasks), 1, len(reader.tasks))
-        if by_page:
-            return PageSource(tasks, reader.rows, reader.ids, sessions_are_unique=False)
-        decode = partial(_decode_source, read=reader.rows)
-        rows = tasks.mapInArrow(decode, spark_schema(reading(schema)))
+        reader = open_log(log, schema, parallelism)
     else:
-        rows = read_typed_rows(spark, log, settings.format, schema)
-    pages = rows if by_page else assemble_pages(rows)
-    ordered = pages.select(*read_schema.names)
-    return PageSource(ordered, as_read, _ids_as_read, sessions_are_unique=not by_page)
+        reader = open_text(log, settings.format, schema, parallelism)
+    tasks = spark.range(0, len(reader.tasks), 1, len(reader.tasks))
+    if by_page:
+        return PageSource(tasks, reader.rows, sessions_are_unique=False)
+    reducers = len(reader.tasks)
+    send = partial(send_fragments, read=reader.rows, parts=reducers * PARTS_PER_TASK)
+    blocks = tasks.mapInArrow(send, BLOCK).repartitionById(reducers, F.col("part") % reducers)
+    return PageSource(blocks, read_pages, sessions_are_unique=True)
 
 
 def as_read(batches: Batches) -> Batches:
@@ -61,15 +61,3 @@ def as_read(batches: Batches) -> Batches:
     for batch in batches:
         if batch.num_rows:
             yield batch.cast(read_schema)
-
-
-def _ids_as_read(batches: Batches) -> Iterator[pa.Array]:
-    for batch in as_read(batches):
-        yield batch["session_id"]
-
-
-def _decode_source(batches: Batches, *, read: Callable[[Batches], Batches]) -> Batches:
-    """Read rows with a plain `source` column: Spark has no dictionary type."""
-    for batch in read(batches):
-        at = batch.schema.get_field_index("source")
-        yield batch.set_column(at, "source", batch["source"].cast(pa.string()))

@@ -9,10 +9,12 @@ from __future__ import annotations
 import datetime as dt
 import heapq
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,10 +30,11 @@ from ulr.warehouse.storage import open_filesystem
 MAX_SPLIT_BYTES = 128 << 20
 MIN_SPLIT_BYTES = 8 << 20
 BATCH_ROWS = 131_072
-BATCH_DOCUMENTS = 8 << 20
+BATCH_DOCUMENTS = 2 << 20  # ids of up to 1 KB stay below the 2 GiB of an Arrow array
 _LIST_PATHS = ("doc_ids.", "clicks.")  # Parquet's paths of the list elements
 
 Batches = Iterator[pa.RecordBatch]
+Piece = TypeVar("Piece")  # a part of a file
 
 
 @dataclass(frozen=True)
@@ -60,12 +63,7 @@ class ParquetReader:
         """Yield rows with the columns of `reading(schema)`."""
         for batch, split in self._stored(batches, self.schema.names):
             rows = conform(batch, split.path, self.schema, split.folder)
-            yield rows if self.day is None else rows.filter(_on_day(rows["shown_at"], self.day))
-
-    def ids(self, batches: Batches) -> Iterator[pa.Array]:
-        """Yield the session ids of all dates."""
-        for batch, split in self._stored(batches, ["session_id"]):
-            yield conform(batch, split.path, self.schema, split.folder)["session_id"]
+            yield rows if self.day is None else rows.filter(on_day(rows["shown_at"], self.day))
 
     def _stored(
         self, batches: Batches, columns: list[str]
@@ -88,19 +86,24 @@ def open_log(log: LogFiles, schema: pa.Schema, parallelism: int) -> ParquetReade
     with log.storage.fs.open_input_file(log.paths[0]) as stream:
         names = _open(stream, log.paths[0]).schema_arrow.names
     check_columns([*names, *folder_columns(log.files[0].path, schema)], schema, log.paths[0])
-    return ParquetReader(log.storage.url, plan_tasks(log, schema, parallelism), schema, log.day)
+    tasks = plan_tasks(log, parallelism, partial(_splits, log, schema))
+    return ParquetReader(log.storage.url, tasks, schema, log.day)
 
 
-def plan_tasks(log: LogFiles, schema: pa.Schema, parallelism: int) -> list[list[Split]]:
+def plan_tasks(
+    log: LogFiles, parallelism: int, splits_of: Callable[[int], Iterator[tuple[Piece, int]]]
+) -> list[list[Piece]]:
     """Distribute the log's bytes over tasks.
+
+    splits_of: gives parts of files of about a number of bytes, with their sizes.
 
     There are two tasks per core if the log is large enough, none much over MAX_SPLIT_BYTES. Small
     files share a task, so that it has pages to combine.
     """
     total = sum(f.size for f in log.files)
     target = max(MIN_SPLIT_BYTES, min(MAX_SPLIT_BYTES, total // (2 * parallelism)))
-    splits = sorted(_splits(log, schema, target), key=lambda s: -s[1])
-    tasks: list[list[Split]] = [[] for _ in range(max(1, min(len(splits), -(-total // target))))]
+    splits = sorted(splits_of(target), key=lambda s: -s[1])
+    tasks: list[list[Piece]] = [[] for _ in range(max(1, min(len(splits), -(-total // target))))]
     loads = [(0, number) for number in range(len(tasks))]
     for split, size in splits:
         load, number = heapq.heappop(loads)
@@ -195,7 +198,7 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     return pa.concat_arrays([_cast(column.take(pa.array(half)), wanted) for half in halves])
 
 
-def _on_day(shown_at: pa.Array, day: dt.date) -> pa.Array:
+def on_day(shown_at: pa.Array, day: dt.date) -> pa.Array:
     """Return which rows are of one UTC date; rows without a time are kept for quarantine."""
     start = dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC)
     bounds = [pa.scalar(t, TIMESTAMP) for t in (start, start + dt.timedelta(days=1))]

@@ -1,121 +1,150 @@
-"""Read JSON lines and CSV into Spark DataFrames of typed rows.
+"""Read JSON lines and CSV in Spark tasks, from byte ranges of files that the driver assigns.
 
-A row with a value of the wrong type gets `problem` = bad_type, and `raw` contains its text. Lists
-in CSV are JSON arrays: `["d1","d2"]`, `[true,false]`.
+A row with a value of the wrong type gets `problem` = bad_type, and `raw` contains its text.
 """
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial, reduce
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
-from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+import pyarrow.fs as pafs
 
+from ulr.clicklog.csv_rows import header_names, parse_csv
 from ulr.clicklog.files import LogFiles, check_columns, folder_columns
-from ulr.engine.session import spark_schema
-from ulr.errors import UserError
+from ulr.clicklog.json_lines import parse_json
+from ulr.clicklog.lines import read_blocks
+from ulr.clicklog.parquet import on_day, plan_tasks
+from ulr.warehouse.schema import reading
+from ulr.warehouse.storage import open_filesystem
 
-_RAW = "raw"
-_GLOB = re.compile(r"([\\*?\[\]{}])")  # special characters of glob patterns in Spark paths
-_HEADER_READERS = 16  # threads that read the first lines of CSV files
-
-Folder = tuple[tuple[str, str | None], ...]
-
-
-def read_typed_rows(spark: SparkSession, log: LogFiles, form: str, schema: pa.Schema) -> DataFrame:
-    """Return the log's rows with the columns of `reading(schema)`; form: json or csv."""
-    read = {"json": _json, "csv": _csv}[form]
-    try:
-        rows = reduce(DataFrame.unionByName, read(spark, log, schema))
-    except AnalysisException as error:
-        first_line = str(error).split("\n", 1)[0]
-        raise UserError(f"cannot read {log.paths[0]} as {form}: {first_line}") from None
-    rows = rows.withColumn("repeats", F.lit(0).cast("int"))
-    if log.day is None:
-        return rows
-    return rows.where(F.col("shown_at").isNull() | (F.to_date("shown_at") == F.lit(log.day)))
+_COMPRESSED = (".gz", ".bz2", ".lz4", ".zst")  # read by Arrow as streams
+_HEADER_BYTES = 64 << 10  # read at a time to find the header of a CSV file
 
 
-def spark_url(folder: str, path: str) -> str:
-    """Return the URL of a file below a folder for Spark, with glob characters escaped."""
-    base = folder.partition("?")[0] if "://" in folder else f"file://{folder}"
-    return _GLOB.sub(r"\\\1", f"{base.rstrip('/')}/{path}")
+@dataclass(frozen=True)
+class ByteRange:
+    """The lines of a file that begin in [start, end); end None: to the end of the file.
+
+    source: the file's URL. folder: columns that the file's folders define.
+    """
+
+    path: str
+    source: str
+    start: int
+    end: int | None
+    folder: Mapping[str, str | None]
 
 
-def _json(spark: SparkSession, log: LogFiles, schema: pa.Schema) -> Iterator[DataFrame]:
-    typed = T.StructType([*spark_schema(schema), T.StructField(_RAW, T.StringType())])
-    for (folder, _), urls in _by_header(log, schema, [b""] * len(log.files)).items():
-        rows = spark.read.schema(typed).json(
-            urls, mode="PERMISSIVE", columnNameOfCorruptRecord=_RAW
-        )
-        problem = F.when(F.col(_RAW).isNotNull(), F.lit("bad_type"))
-        added = {
-            name: F.coalesce(name, F.lit(value).try_cast(typed[name].dataType))
-            for name, value in folder
-        }
-        yield rows.withColumns(
-            {"source": F.col("_metadata.file_path"), "problem": problem, **added}
-        )
+@dataclass(frozen=True)
+class TextReader:
+    """Reads the byte ranges of the tasks whose numbers a batch holds; day: the only date to read.
+
+    form: json or csv.
+    """
+
+    url: str
+    tasks: list[list[ByteRange]]
+    schema: pa.Schema
+    day: dt.date | None
+    form: str
+
+    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield rows with the columns of `reading(schema)`."""
+        fs, _ = open_filesystem(self.url)
+        numbers = (n for batch in batches for n in batch.column(0).to_pylist())
+        for part in (r for n in numbers for r in self.tasks[n]):
+            for table in self._tables(fs, part):
+                rows = _with_source(table, part.source, self.schema)
+                yield rows if self.day is None else rows.filter(on_day(rows["shown_at"], self.day))
+
+    def _tables(self, fs: pafs.FileSystem, part: ByteRange) -> Iterator[pa.Table]:
+        parse = partial(parse_json, schema=self.schema, folder=part.folder)
+        skipped = 0
+        if self.form == "csv":
+            header = read_header(fs, part.path)
+            names = header_names(header)
+            parse = partial(parse_csv, schema=self.schema, folder=part.folder, names=names)
+            skipped = len(header) if part.start == 0 else 0
+        with _open(fs, part.path) as stream:
+            for block in read_blocks(stream, part.start, part.end):
+                yield from parse(block[skipped:])
+                skipped = 0
 
 
-def _csv(spark: SparkSession, log: LogFiles, schema: pa.Schema) -> Iterator[DataFrame]:
-    """Yield one DataFrame per distinct header: Spark applies the first file's header to all."""
-    with ThreadPoolExecutor(_HEADER_READERS) as pool:
-        headers = list(pool.map(partial(_header, log), log.paths))
-    nonempty = {key: urls for key, urls in _by_header(log, schema, headers).items() if key[1]}
-    if not nonempty:
-        check_columns([], schema, log.paths[0])
-    for number, ((folder, _), urls) in enumerate(nonempty.items()):
-        text = spark.read.csv(urls, header=True, escape='"', multiLine=False)
-        added = {name: F.lit(value) for name, value in folder if name not in text.columns}
-        text = text.withColumns({"source": F.col("_metadata.file_path"), **added})
-        if number == 0:  # rows of other files that lack a column go to quarantine
-            check_columns(text.columns, schema, urls[0])
-        yield _from_text(text, spark_schema(schema))
+def open_text(log: LogFiles, form: str, schema: pa.Schema, parallelism: int) -> TextReader:
+    """Return a reader of the log; raise UserError for a CSV log without the required columns."""
+    if form == "csv":
+        _check_header(log, schema)
+    tasks = plan_tasks(log, parallelism, partial(_ranges, log, schema))
+    return TextReader(log.storage.url, tasks, schema, log.day, form)
 
 
-def _by_header(
-    log: LogFiles, schema: pa.Schema, headers: list[bytes]
-) -> dict[tuple[Folder, bytes], list[str]]:
-    """Group the files that Spark can read together: those with equal header and folder columns."""
-    groups: dict[tuple[Folder, bytes], list[str]] = {}
-    for file, header in zip(log.files, headers, strict=True):
-        folder = tuple(folder_columns(file.path, schema).items())
-        groups.setdefault((folder, header), []).append(spark_url(log.storage.url, file.path))
-    return groups
+def source_url(folder: str, path: str) -> str:
+    """Return the URL of a file below a folder."""
+    base = folder.partition("?")[0] if "://" in folder else f"file:{quote(folder)}"
+    return f"{base.rstrip('/')}/{quote(path)}"
 
 
-def _header(log: LogFiles, path: str) -> bytes:
-    """Return the first line that is not blank, or b"" if there is none."""
-    with log.storage.fs.open_input_stream(path) as stream:
-        lines = (line.strip() for line in io.BufferedReader(stream))
-        return next((line for line in lines if line), b"")
+def read_header(fs: pafs.FileSystem, path: str) -> bytes:
+    """Return a file up to the end of its first line that is not blank; b"" if there is none."""
+    content = b""
+    with _open(fs, path) as stream:
+        while chunk := stream.read(_HEADER_BYTES):
+            content += chunk
+            start = len(content) - len(content.lstrip())
+            end = content.find(b"\n", start)
+            if start < len(content) and end >= 0:
+                return content[: end + 1]
+    return content if content.strip() else b""
 
 
-def _from_text(rows: DataFrame, schema: T.StructType) -> DataFrame:
-    """Parse every column; a non-null text that parses to null is of the wrong type."""
-    texts = {f.name: F.col(f.name) for f in schema if f.name in rows.columns}
-    missing = F.lit(None).cast("string")
-    typed = {f.name: _parse(texts.get(f.name, missing), f.dataType) for f in schema}
-    bad_type = F.lit(False)
-    for name, text in texts.items():
-        bad_type = bad_type | (text.isNotNull() & typed[name].isNull())
-    return rows.select(
-        *(column.alias(name) for name, column in typed.items()),
-        "source",
-        F.when(bad_type, F.lit("bad_type")).alias("problem"),
-        F.when(bad_type, F.to_json(F.struct(*texts))).alias(_RAW),
-    )
+def _check_header(log: LogFiles, schema: pa.Schema) -> None:
+    """Check the first file with a header; rows of others that lack a column go to quarantine."""
+    for file, path in zip(log.files, log.paths, strict=True):
+        if header := read_header(log.storage.fs, path):
+            names = [*header_names(header), *folder_columns(file.path, schema)]
+            check_columns(names, schema, path)
+            return
+    check_columns([], schema, log.paths[0])
 
 
-def _parse(text: Column, data_type: T.DataType) -> Column:
-    if isinstance(data_type, T.ArrayType):
-        return F.from_json(text, data_type)
-    return text.try_cast(data_type)
+def _ranges(log: LogFiles, schema: pa.Schema, target: int) -> Iterator[tuple[ByteRange, int]]:
+    """Yield byte ranges with their sizes; compressed files are not divided."""
+    for file, path in zip(log.files, log.paths, strict=True):
+        source = source_url(log.storage.url, file.path)
+        folder = folder_columns(file.path, schema)
+        if _is_compressed(path) or file.size <= target:
+            yield ByteRange(path, source, 0, None, folder), file.size
+            continue
+        pieces = -(-file.size // target)
+        bounds = [file.size * p // pieces for p in range(pieces + 1)]
+        for start, end in pairwise(bounds):
+            yield ByteRange(path, source, start, end, folder), end - start
+
+
+def _is_compressed(path: str) -> bool:
+    return path.endswith(_COMPRESSED)
+
+
+def _open(fs: pafs.FileSystem, path: str) -> pa.NativeFile:
+    return fs.open_input_stream(path) if _is_compressed(path) else fs.open_input_file(path)
+
+
+def _with_source(table: pa.Table, source: str, schema: pa.Schema) -> pa.RecordBatch:
+    zeros = pa.array(np.zeros(table.num_rows, np.int32))
+    added = {"source": pa.DictionaryArray.from_arrays(zeros, [source]), "repeats": zeros}
+    columns = {name: table[name] for name in table.column_names} | added
+    full = reading(schema, inside=True)
+    rows = pa.table([columns[name] for name in full.names], schema=full)
+    return rows.combine_chunks().to_batches()[0] if rows.num_rows else _empty(full)
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=schema)

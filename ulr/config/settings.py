@@ -134,7 +134,7 @@ class Groups(Section):
     """Click-pattern histograms."""
 
     max_position: Count
-    partitions: Count
+    partitions: Count | None
 
 
 class Given(Section):

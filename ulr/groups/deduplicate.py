@@ -1,12 +1,13 @@
 """Find session ids that occur more than once, without shuffling the pages.
 
-Only a 64-bit hash of each id is shuffled. An id whose hash occurs once is unique. The few others
-are *repeated*; only their pages are compared by the ids themselves.
+Only a 64-bit hash of each good page's id is shuffled, together with the groups. An id whose hash
+occurs once is unique. The few others are *repeated*; only their pages are read again, and compared
+by the ids themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -19,7 +20,7 @@ from ulr.clicklog.contract import CheckedPages, check_pages
 from ulr.clicklog.pages import PageSource
 from ulr.engine.columns import hashes
 from ulr.engine.session import spark_schema
-from ulr.engine.shuffle import BLOCK, pack_bytes, unpack
+from ulr.engine.shuffle import pack_bytes
 from ulr.warehouse.schema import page_schema, plain_read_schema
 
 Batches = Iterator[pa.RecordBatch]
@@ -48,19 +49,27 @@ class RepeatedIds:
         return repeated
 
 
-def find_repeated_ids(source: PageSource, partitions: int, limit: int) -> RepeatedIds:
-    """Read all session ids once; past `limit` repeated ids, all ids count as repeated."""
-    if source.sessions_are_unique:
-        return RepeatedIds(np.zeros(0, np.uint64))
-    send = partial(_send_hashes, read_ids=source.read_ids, partitions=partitions)
-    blocks = source.frame.mapInArrow(send, BLOCK).repartitionById(partitions, F.col("part"))
-    per_partition = reducer_limit(limit, partitions)
-    keep = partial(_keep_repeated, limit=per_partition)
-    rows = blocks.mapInArrow(keep, "repeated binary").collect()
-    repeated = [np.frombuffer(row.repeated, np.uint64) for row in rows]
-    if any(r.size > per_partition for r in repeated) or sum(r.size for r in repeated) > limit:
+def hash_blocks(keys: Sequence[np.ndarray], partitions: int) -> Batches:
+    """Yield the hashes (uint64) as blocks that send each reducer its range."""
+    ordered = _sorted(keys)
+    bounds = np.linspace(0, 2.0**64, partitions + 1)[1:-1].astype(np.uint64)
+    for part, piece in enumerate(np.split(ordered, np.searchsorted(ordered, bounds))):
+        if piece.size:
+            yield pack_bytes(part, "hashes", piece.tobytes())
+
+
+def keep_repeated(contents: Iterable[pa.Buffer], limit: int) -> np.ndarray:
+    """Return the hashes (uint64) that occur more than once in a range, at most limit + 1."""
+    keys = _sorted([np.frombuffer(content, np.uint64) for content in contents])
+    return np.unique(keys[1:][keys[1:] == keys[:-1]])[: limit + 1]
+
+
+def collect_repeated(pieces: Sequence[np.ndarray], partitions: int, limit: int) -> RepeatedIds:
+    """Return the repeated ids of all ranges; past `limit`, all ids count as repeated."""
+    most = reducer_limit(limit, partitions)
+    if any(p.size > most for p in pieces) or sum(p.size for p in pieces) > limit:
         return RepeatedIds(None)
-    return RepeatedIds(_sorted(repeated))
+    return RepeatedIds(_sorted(pieces))
 
 
 def reducer_limit(limit: int, partitions: int) -> int:
@@ -72,31 +81,13 @@ def reducer_limit(limit: int, partitions: int) -> int:
     return min(limit, 2 * limit // partitions + 1000)
 
 
-def first_pages(source: PageSource, repeated: RepeatedIds) -> DataFrame:
-    """Return one good page per repeated id: the earliest, ties broken by content."""
+def later_pages(source: PageSource, repeated: RepeatedIds) -> DataFrame:
+    """Return the good pages to drop: all of a repeated id but the earliest, ties by content."""
     take = partial(_take_repeated, read=source.read, repeated=repeated)
     pages = source.frame.mapInArrow(take, spark_schema(plain_read_schema))
     content = F.xxhash64(*page_schema.names)
     order = Window.partitionBy("session_id").orderBy("shown_at", content)
-    return pages.withColumn("turn", F.row_number().over(order)).where("turn = 1").drop("turn")
-
-
-def _send_hashes(
-    batches: Batches, *, read_ids: Callable[[Batches], Iterator[pa.Array]], partitions: int
-) -> Batches:
-    """Send each reducer its range of the hashes."""
-    keys = _sorted([hashes(ids.drop_null()) for ids in read_ids(batches)])
-    bounds = np.linspace(0, 2.0**64, partitions + 1)[1:-1].astype(np.uint64)
-    for part, piece in enumerate(np.split(keys, np.searchsorted(keys, bounds))):
-        if piece.size:
-            yield pack_bytes(part, "hashes", piece.tobytes())
-
-
-def _keep_repeated(batches: Batches, *, limit: int) -> Batches:
-    """Return the hashes that occur more than once, at most limit + 1 of them."""
-    keys = _sorted([np.frombuffer(content, np.uint64) for _, _, content in unpack(batches)])
-    repeated = np.unique(keys[1:][keys[1:] == keys[:-1]])[: limit + 1]
-    yield pa.RecordBatch.from_pydict({"repeated": [repeated.tobytes()]})
+    return pages.withColumn("turn", F.row_number().over(order)).where("turn > 1").drop("turn")
 
 
 def _take_repeated(
@@ -108,5 +99,5 @@ def _take_repeated(
             yield batch.take(pa.array(rows)).cast(plain_read_schema)
 
 
-def _sorted(pieces: list[np.ndarray]) -> np.ndarray:
+def _sorted(pieces: Sequence[np.ndarray]) -> np.ndarray:
     return np.sort(np.concatenate([np.zeros(0, np.uint64), *pieces]))

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from ulr.clicklog.contract import CheckedPages
 from ulr.engine.columns import bitmap, hashes, list_array, lists, patterns_of, valid
 from ulr.kernels.hashing import SEED, hash_lists, hash_words
-from ulr.kernels.layout import Patterns
+from ulr.kernels.layout import Patterns, Ragged
 from ulr.kernels.merge import group_keys, merge_patterns
 from ulr.kernels.patterns import cut_patterns, pack_clicks
 from ulr.warehouse.schema import groups_schema
@@ -27,7 +27,7 @@ from ulr.warehouse.schema import groups_schema
 transit_schema = pa.schema([*groups_schema, pa.field("context", pa.uint64(), nullable=False)])
 
 _KEYS = ["query_id", "segment", "bucket", "swapped"]
-_ORDER = [(name, "ascending") for name in (*_KEYS, "ranking")]
+ORDER = [(name, "ascending") for name in (*_KEYS, "ranking")]
 
 
 def fold_pages(pages: CheckedPages, rows: np.ndarray, max_position: int) -> pa.Table:
@@ -74,9 +74,48 @@ def merge(tables: Sequence[pa.Table], partitions: int = 1) -> pa.Table:
     return _table(keys, ranking[first], kept["doc_ids"], merged, context[first])
 
 
+def negate(table: pa.Table) -> pa.Table:
+    """Return a table in transit with negative counts: merging it subtracts its sessions."""
+    at = table.schema.get_field_index("counts")
+    counts = patterns_of(table)
+    column = list_array(np.diff(counts.count_offsets), -counts.counts)
+    return table.set_column(at, transit_schema.field(at), column)
+
+
+def remove_zeros(table: pa.Table) -> pa.Table:
+    """Return a merged table without patterns that no session has left, and without empty groups."""
+    word_offsets, words, count_offsets, counts = patterns_of(table)
+    keep = counts != 0
+    if keep.all():
+        return table
+    sizes = np.diff(count_offsets)
+    widths = np.diff(word_offsets) // np.maximum(sizes, 1)
+    keep_words = np.repeat(keep, np.repeat(widths, sizes))
+    columns = {
+        "patterns": list_array(Ragged(word_offsets).select(keep_words).lengths, words[keep_words]),
+        "counts": list_array(Ragged(count_offsets).select(keep).lengths, counts[keep]),
+    }
+    for name, column in columns.items():
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), column)
+    return table.filter(pc.greater(pc.list_value_length(table["counts"]), 0))
+
+
+def ordered(table: pa.Table) -> pa.Table:
+    """Return a table in transit in the order in which groups are stored."""
+    return table.take(pc.sort_indices(table, sort_keys=ORDER))
+
+
 def canonical(table: pa.Table) -> pa.Table:
     """Return a merged table in the form that is stored: schema `groups_schema`, rows sorted."""
-    return table.take(pc.sort_indices(table, sort_keys=_ORDER)).select(groups_schema.names)
+    return ordered(table).select(groups_schema.names)
+
+
+def with_context(groups: pa.Table) -> pa.Table:
+    """Return stored groups as a table in transit."""
+    batch = groups.combine_chunks().to_batches()[0]
+    context = _context(batch, np.arange(batch.num_rows))
+    return groups.append_column(transit_schema.field("context"), pa.array(context))
 
 
 def cut_lists(table: pa.Table, depth: int) -> pa.Table:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from ulr.clicklog.contract import REASONS
-from ulr.clicklog.files import find_log
+from ulr.clicklog.files import LogFiles, find_log
 from ulr.clicklog.pages import open_pages
 from ulr.clicklog.quarantine import reasons_in
 from ulr.config.settings import Groups, Log
@@ -17,6 +17,10 @@ from ulr.errors import InvalidData
 from ulr.groups.tasks import write_groups
 from ulr.warehouse.stage import publish_if_changed
 from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction
+
+# Bytes of the log per file of groups: compressed columns hold about eight times as many pages.
+BYTES_PER_FILE = {"parquet": 32 << 20, "json": 256 << 20, "csv": 256 << 20}
+SMALL_FILES = 8  # a log that fills an eighth of a file or more is divided in two
 
 # The log's location and the memory limit do not change the published rows.
 _NOT_IN_FINGERPRINT = ("log.path", "log.max_repeated_ids")
@@ -43,7 +47,7 @@ def build_groups(
             open_pages(start_spark(), files, log),
             groups_url=groups_table.url,
             quarantine_url=quarantine_table.url,
-            partitions=groups.partitions,
+            partitions=partitions_of(files, log, groups),
             max_position=groups.max_position,
             max_repeated_ids=log.max_repeated_ids,
         )
@@ -63,6 +67,18 @@ def build_groups(
         force=force,
     )
     return outcome
+
+
+def partitions_of(files: LogFiles, log: Log, groups: Groups) -> int:
+    """Return the number of files of a date's groups: as set, or from the bytes of its log.
+
+    The number depends on the log only, because it decides which files are written.
+    """
+    if groups.partitions is not None:
+        return groups.partitions
+    size = sum(file.size for file in files.files)
+    per_file = BYTES_PER_FILE[log.format]
+    return max(-(-size // per_file), 2 if size >= per_file // SMALL_FILES else 1)
 
 
 def _refuse_if_broken(counts: Counter[str], max_fraction: float, date: dt.date) -> None:

@@ -1,8 +1,10 @@
 """Spark tasks that turn pages into groups.
 
 Map tasks check their pages, fold them into histograms and send each reducer its part; reducers
-merge the parts and write one file each. This takes one shuffle of data already combined. Counts
-are sent with the data, not in accumulators, so that a retried task counts once.
+merge the parts and write one file each. This takes one shuffle of data already combined, and one
+pass over the log. If a session id occurs more than once, a second pass subtracts all but the first
+page of each such id; counts are integers, so the result is exact. Counts of rows are sent with the
+data, not in accumulators, so that a retried task counts once.
 """
 
 from __future__ import annotations
@@ -10,11 +12,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -23,13 +27,31 @@ from ulr.clicklog.pages import PageSource, as_read
 from ulr.clicklog.quarantine import count_reasons, quarantine_rows, sort_quarantine
 from ulr.engine.columns import hashes
 from ulr.engine.shuffle import BLOCK, open_table, pack_bytes, partition_blocks, unpack
-from ulr.groups.deduplicate import RepeatedIds, find_repeated_ids, first_pages
-from ulr.groups.histograms import canonical, fold_pages, merge, partition_of
+from ulr.groups.deduplicate import (
+    collect_repeated,
+    hash_blocks,
+    keep_repeated,
+    later_pages,
+    reducer_limit,
+)
+from ulr.groups.histograms import fold_pages, merge, negate, partition_of, with_context
+from ulr.groups.parts import PART_BYTES, GroupsPart
 from ulr.warehouse.storage import Storage
 
 MERGE_ROWS = 1_000_000  # partial groups held in memory before they are merged
+_RESULT = "part int, counts string, file string, repeated binary"
 
 Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class _Written:
+    """One reducer's result: counts of rows, counts of its file, hashes of repeated ids."""
+
+    part: int
+    counts: Counter[str]
+    file: Counter[str]
+    repeated: np.ndarray
 
 
 def write_groups(
@@ -42,48 +64,67 @@ def write_groups(
     max_repeated_ids: int,
 ) -> Counter[str]:
     """Write a date's groups and quarantine files under the two URLs; return the counts."""
-    repeated = find_repeated_ids(source, partitions, max_repeated_ids)
-    fold = partial(_fold_unique, read=source.read, repeated=repeated,
-                   partitions=partitions, max_position=max_position)  # fmt: skip
-    blocks = source.frame.mapInArrow(fold, BLOCK)
+    fold = partial(_fold_pages, read=source.read, partitions=partitions, max_position=max_position,
+                   unique=source.sessions_are_unique)  # fmt: skip
+    finish = partial(_write_part, groups_url=groups_url, quarantine_url=quarantine_url,
+                     limit=reducer_limit(max_repeated_ids, partitions))  # fmt: skip
+    written = _reduce(source.frame.mapInArrow(fold, BLOCK), partitions, finish)
+    repeated = collect_repeated([w.repeated for w in written], partitions, max_repeated_ids)
+    corrected: list[_Written] = []
     if not repeated.none:
-        fold = partial(_fold_resolved, partitions=partitions, max_position=max_position)
-        blocks = blocks.union(first_pages(source, repeated).mapInArrow(fold, BLOCK))
-    finish = partial(_write_part, groups_url=groups_url, quarantine_url=quarantine_url)
-    parts = blocks.repartitionById(partitions, F.col("part"))
-    return _total(parts.mapInArrow(finish, "counts string"))
+        fold = partial(_fold_later, partitions=partitions, max_position=max_position)
+        blocks = later_pages(source, repeated).mapInArrow(fold, BLOCK)
+        corrected = _reduce(blocks, partitions, partial(_subtract, groups_url=groups_url))
+        for w in corrected:
+            Storage(groups_url).delete(_file_name(w.part))
+    return _total(written, corrected)
 
 
-def _total(rows: DataFrame) -> Counter[str]:
-    total = Counter(read=0, pages=0, duplicate_rows=0, cut=0)  # present even if no page was read
-    for row in rows.collect():  # one row per file
-        total.update(json.loads(row.counts))
-    total["duplicates"] += total.pop("deferred", 0) - total.pop("resolved", 0)
+def _reduce(
+    blocks: DataFrame, partitions: int, finish: Callable[[Batches], Batches]
+) -> list[_Written]:
+    parts = blocks.repartitionById(partitions, F.col("part")).mapInArrow(finish, _RESULT)
+    return [
+        _Written(row.part, Counter(json.loads(row.counts)), Counter(json.loads(row.file)),
+                 np.frombuffer(row.repeated, np.uint64))
+        for row in parts.collect()  # one row per file
+    ]  # fmt: skip
+
+
+def _total(written: list[_Written], corrected: list[_Written]) -> Counter[str]:
+    """Add up the counts; a corrected file replaces the one that was written first."""
+    total = Counter(read=0, pages=0, duplicates=0, duplicate_rows=0, cut=0)
+    for w in (*written, *corrected):
+        total.update(w.counts)
+    for file in ({w.part: w.file for w in written} | {w.part: w.file for w in corrected}).values():
+        total.update(file)
     return total
 
 
-def _fold_unique(
+def _fold_pages(
     batches: Batches,
     *,
     read: Callable[[Batches], Batches],
-    repeated: RepeatedIds,
     partitions: int,
     max_position: int,
+    unique: bool,
 ) -> Batches:
-    """Fold the pages with unique session ids; quarantine bad pages; defer the others."""
+    """Fold the good pages, send the hashes of their session ids, and quarantine bad pages."""
     folder = _Folder(partitions, max_position)
     bad: list[pa.Table] = []
+    keys: list[np.ndarray] = []
     for batch in read(batches):
         pages = check_pages(batch)
-        deferred = repeated.rows(pages)
-        unique = np.setdiff1d(pages.good, deferred, True) if deferred.size else pages.good
+        good = pages.good
         folder.counts["read"] += batch.num_rows
-        folder.counts["deferred"] += deferred.size
         folder.counts["duplicate_rows"] += pc.sum(batch["repeats"]).as_py() or 0
+        if not unique:
+            keys.append(hashes(batch["session_id"])[good])
         if pages.bad.size:
             bad.append(quarantine_rows(pages))
-        yield from folder.add(pages, unique)
+        yield from folder.add(pages, good)
     yield from folder.finish()
+    yield from hash_blocks(keys, partitions)
     if bad:
         rows = pa.concat_tables(bad)
         yield pack_bytes(0, "counts", json.dumps(count_reasons(rows)).encode())
@@ -91,12 +132,12 @@ def _fold_unique(
         yield from partition_blocks("quarantine", rows, part)
 
 
-def _fold_resolved(batches: Batches, *, partitions: int, max_position: int) -> Batches:
-    """Fold the one page of each repeated session id."""
-    folder = _Folder(partitions, max_position)
+def _fold_later(batches: Batches, *, partitions: int, max_position: int) -> Batches:
+    """Fold pages to drop, with negative counts."""
+    folder = _Folder(partitions, max_position, sign=-1)
     for batch in as_read(batches):
         pages = check_pages(batch)
-        folder.counts["resolved"] += batch.num_rows
+        folder.counts["duplicates"] += batch.num_rows
         yield from folder.add(pages, pages.good)
     yield from folder.finish()
 
@@ -104,56 +145,99 @@ def _fold_resolved(batches: Batches, *, partitions: int, max_position: int) -> B
 class _Folder:
     """Folds pages into partial groups, merges these, and sends them when there are many."""
 
-    def __init__(self, partitions: int, max_position: int) -> None:
-        self.partitions, self.max_position = partitions, max_position
+    def __init__(self, partitions: int, max_position: int, sign: int = 1) -> None:
+        self.partitions, self.max_position, self.sign = partitions, max_position, sign
         self.counts: Counter[str] = Counter()
         self._pending: list[pa.Table] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
 
     def add(self, pages: CheckedPages, rows: np.ndarray) -> Batches:
-        self.counts["pages"] += rows.size
-        self.counts["cut"] += int((pages.documents.lengths[rows] > self.max_position).sum())
+        self.counts["pages"] += self.sign * rows.size
+        cut = int((pages.documents.lengths[rows] > self.max_position).sum())
+        self.counts["cut"] += self.sign * cut
         table = fold_pages(pages, rows, self.max_position)
-        self._pending.append(table)
-        self._rows += table.num_rows
-        if self._rows >= MERGE_ROWS:
-            merged = merge(self._pending)
-            self._pending, self._rows = [merged], merged.num_rows
-            if self._rows >= MERGE_ROWS // 2:  # most groups are distinct: merging frees little
+        self._hold([*self._pending, table if self.sign > 0 else negate(table)])
+        if self._full(1):
+            self._hold([merge(self._pending)])
+            if self._full(2):  # most groups are distinct: merging frees little
                 yield from self._send()
 
     def finish(self) -> Batches:
         yield from self._send()
         yield pack_bytes(0, "counts", json.dumps(self.counts).encode())  # any reducer will do
 
+    def _hold(self, tables: list[pa.Table]) -> None:
+        self._pending = tables
+        self._rows = sum(t.num_rows for t in tables)
+        self._bytes = sum(t.nbytes for t in tables)
+
+    def _full(self, divisor: int) -> bool:
+        return self._rows >= MERGE_ROWS // divisor or self._bytes >= PART_BYTES // divisor
+
     def _send(self) -> Batches:
         merged = merge(self._pending, self.partitions)
-        self._pending, self._rows = [], 0
+        self._hold([])
         if merged.num_rows:
             yield from partition_blocks("groups", merged, partition_of(merged, self.partitions))
 
 
-def _write_part(batches: Batches, *, groups_url: str, quarantine_url: str) -> Batches:
+def _write_part(batches: Batches, *, groups_url: str, quarantine_url: str, limit: int) -> Batches:
     """Merge and write a reducer's part; same input, same bytes, so that a retry may overwrite."""
     counts: Counter[str] = Counter()
-    tables: dict[str, list[pa.Table]] = {"groups": [], "quarantine": []}
+    groups, bad, keys = GroupsPart(), list[pa.Table](), list[pa.Buffer]()
+    number = None
+    for part, kind, content in unpack(batches):
+        number = part
+        if kind == "counts":
+            counts.update(json.loads(bytes(content)))
+        elif kind == "hashes":
+            keys.append(content)
+        elif kind == "groups":
+            groups.add(open_table(content))
+        else:
+            bad.append(open_table(content))
+    if number is None:
+        return
+    name = _file_name(number)
+    file = groups.write(Storage(groups_url), name)
+    if bad:
+        rows = sort_quarantine(pa.concat_tables(bad))
+        counts["quarantine_bytes"] += Storage(quarantine_url).write_table(rows, name)
+    yield _result(number, counts, file, keep_repeated(keys, limit))
+
+
+def _subtract(batches: Batches, *, groups_url: str) -> Batches:
+    """Write a reducer's part again, without the pages to drop.
+
+    The new file has another name, so that a retry reads the same input.
+    """
+    counts: Counter[str] = Counter()
+    groups = GroupsPart()
     number = None
     for part, kind, content in unpack(batches):
         number = part
         if kind == "counts":
             counts.update(json.loads(bytes(content)))
         else:
-            tables[kind].append(open_table(content))
+            groups.add(open_table(content))
     if number is None:
         return
-    name = f"part-{number:05d}.parquet"
-    groups = canonical(merge(tables["groups"]))
-    if groups.num_rows:
-        counts["groups"] += groups.num_rows
-        counts["queries"] += pc.count_distinct(groups["query_id"]).as_py()
-        counts["patterns"] += len(groups["counts"].combine_chunks().values)
-        counts["groups_bytes"] += Storage(groups_url).write_table(groups, name)
-    if tables["quarantine"]:
-        bad = sort_quarantine(pa.concat_tables(tables["quarantine"]))
-        counts["quarantine_bytes"] += Storage(quarantine_url).write_table(bad, name)
-    yield pa.RecordBatch.from_pydict({"counts": [json.dumps(counts)]})
+    storage = Storage(groups_url)
+    if storage.exists(_file_name(number)):
+        with storage.fs.open_input_file(storage.path(_file_name(number))) as stream:
+            for batch in pq.ParquetFile(stream).iter_batches():
+                groups.add(with_context(pa.Table.from_batches([batch])))
+    file = groups.write(storage, _file_name(number, "-unique"))
+    yield _result(number, counts, file, np.zeros(0, np.uint64))
+
+
+def _file_name(part: int, suffix: str = "") -> str:
+    return f"part-{part:05d}{suffix}.parquet"
+
+
+def _result(
+    part: int, counts: Counter[str], file: Counter[str], repeated: np.ndarray
+) -> pa.RecordBatch:
+    row = {"part": pa.array([part], pa.int32()), "counts": [json.dumps(counts)],
+           "file": [json.dumps(file)], "repeated": [repeated.tobytes()]}  # fmt: skip
+    return pa.RecordBatch.from_pydict(row)

@@ -13,15 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 import numba
 import numpy as np
 
-KERNELS = threading.Lock()  # held by the rank whose kernels run: they use the threads of all ranks
 MIN_COST = 2.0**17  # of a range, in units of `query_ranges`: about a millisecond
 _local = threading.local()
 
 
-def use_threads(count: int) -> None:
-    """Let kernels called by this thread use `count` threads; 0 or too many: all of the process."""
+def use_threads(count: int, callers: int = 1) -> None:
+    """Let kernels called by this thread use `count` threads; 0 or too many: all of the process.
+
+    callers: threads that call kernels at the same time; they share `count`.
+    """
     most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined] # set on import
-    _local.count = min(count, most) if count > 0 else most
+    _local.count = max(1, (min(count, most) if count > 0 else most) // callers)
 
 
 def thread_count() -> int:

@@ -31,10 +31,12 @@ from ulr.ml.model import UnbiasedLambdaMARTModel, features_column
 from ulr.ml.params import RankerParams
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.driver import DistributedOptions, train_on_spark
-from ulr.training.distributed.shuffle import PairFiles
+from ulr.training.distributed.pair_files import PairFiles
 from ulr.training.plan import UNBIASED_LAMBDAMART, TrainPlan
 from ulr.warehouse.schema import pairs_schema
 from ulr.warehouse.storage import Storage
+
+_ROW_GROUP_BYTES = 8 << 20  # a worker of training reads the row groups that have queries of it
 
 
 class UnbiasedLambdaMART(
@@ -101,7 +103,8 @@ class UnbiasedLambdaMART(
             rows = rows.sortWithinPartitions("list_id", "position", content)
             pairs = rows.mapInArrow(_build_pairs, spark_schema(pairs_schema))
             target = Storage(url).child(name)
-            pairs.write.mode("overwrite").parquet(target)
+            write = pairs.write.mode("overwrite").option("parquet.block.size", _ROW_GROUP_BYTES)
+            write.parquet(target)
             folder = Storage(target)
             files[name] = [folder.path(f.path) for f in folder.files()]
         return PairFiles(url, files["train"], validation_files=files["validation"])

@@ -16,7 +16,6 @@ from ulr.kernels.lambdas import lambda_gradients
 from ulr.kernels.layout import PairLists
 from ulr.kernels.losses import debias_counts, position_losses
 from ulr.kernels.pair_runs import pair_runs
-from ulr.kernels.threads import KERNELS
 
 Reduce = Callable[[np.ndarray], np.ndarray]
 GRID = 2.0**-20
@@ -120,8 +119,7 @@ class PairObjective:
 
     def fill(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return gradient and Hessian (float32, multiples of the grid) at `scores` (float64)."""
-        with KERNELS:
-            self._fill(scores)
+        self._fill(scores)
         return self.gradients, self.hessians
 
     def _fill(self, scores: np.ndarray) -> None:
@@ -158,14 +156,13 @@ class PairObjective:
         """Update t+ and t- from the losses of all data at `scores` (float64)."""
         if self.biases is None or self._pairs is None:
             return
-        with KERNELS:
-            losses = position_losses(
-                scores,
-                self._pairs,
-                self.biases.t_plus,
-                self.biases.t_minus,
-                sigmoid=self.options.sigmoid,
-                truncation_level=self.options.lambdarank_truncation_level,
-                objective=self.options.objective,
-            )
+        losses = position_losses(
+            scores,
+            self._pairs,
+            self.biases.t_plus,
+            self.biases.t_minus,
+            sigmoid=self.options.sigmoid,
+            truncation_level=self.options.lambdarank_truncation_level,
+            objective=self.options.objective,
+        )
         self.biases = self.biases.updated(self.reduce(losses))

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,13 +116,22 @@ class Storage:
 
     def write_table(self, table: pa.Table, *parts: str, row_group: int = 131_072) -> int:
         """Write a Parquet file atomically and return its size; equal tables give equal bytes."""
+        return self.write_tables([table], table.schema, *parts, row_group=row_group)
+
+    def write_tables(
+        self, tables: Iterable[pa.Table], schema: pa.Schema, *parts: str, row_group: int = 131_072
+    ) -> int:
+        """Write tables as one Parquet file, as `write_table` does; they need not fit in memory."""
         target = self.path(*parts)
-        self._replace(
-            target,
-            lambda stream: pq.write_table(
-                table, stream, compression="zstd", compression_level=1, row_group_size=row_group
-            ),
-        )
+
+        def write(stream: pa.NativeFile) -> None:
+            with pq.ParquetWriter(
+                stream, schema, compression="zstd", compression_level=1
+            ) as writer:
+                for rows in _row_groups(tables, schema, row_group):
+                    writer.write_table(rows, row_group)
+
+        self._replace(target, write)
         return int(self.fs.get_file_info(target).size)
 
     def _replace(self, target: str, write: Callable[[pa.NativeFile], Any]) -> None:
@@ -158,6 +167,19 @@ class Storage:
             self.fs.delete_dir(info.path)
         elif info.is_file:
             self.fs.delete_file(info.path)
+
+
+def _row_groups(tables: Iterable[pa.Table], schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
+    """Yield the rows of all tables, each time a multiple of `rows`; the last table has the rest."""
+    pending, empty = schema.empty_table(), True
+    for table in tables:
+        pending = pa.concat_tables([pending, table]) if pending.num_rows else table
+        whole = pending.num_rows // rows * rows
+        if whole:
+            yield pending.slice(0, whole)
+            pending, empty = pending.slice(whole), False
+    if pending.num_rows or empty:
+        yield pending
 
 
 def open_filesystem(url: str) -> tuple[pafs.FileSystem, str]:

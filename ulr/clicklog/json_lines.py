@@ -1,0 +1,137 @@
+"""Parse blocks of JSON lines. Arrow reads whole blocks; lines that it rejects are read singly.
+
+A line is one object, or an array of objects. A line that is no JSON, or has a value of the wrong
+type, gets the problem bad_type, and `raw` holds its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from ulr.clicklog.lines import cut_lines
+from ulr.clicklog.values import BAD, decode, from_json, iso_times, parse_texts, read_json
+from ulr.engine.columns import whole
+
+PIECE_BYTES = 64 << 10  # read again line by line if Arrow rejects it
+
+
+def parse_json(
+    block: bytes, schema: pa.Schema, folder: Mapping[str, str | None]
+) -> Iterator[pa.Table]:
+    """Yield the rows of a block of whole lines: the columns of the schema, `problem` and `raw`.
+
+    folder: texts of columns that the file's folders define, for rows in which they are null.
+    """
+    types = _text_types(schema)
+    table = _read_block(block, types, schema)
+    if table is not None:
+        yield _complete(table, schema, folder)
+        return
+    types = _with_integers(block, types)
+    for piece in cut_lines(block, PIECE_BYTES):
+        table = _read_block(piece, types, schema)
+        yield _complete(_read_lines(piece, schema) if table is None else table, schema, folder)
+
+
+def _text_types(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with times as text, which Arrow's reader would accept in fewer forms."""
+    return pa.schema(
+        [pa.field(f.name, pa.string()) if pa.types.is_timestamp(f.type) else f for f in schema]
+    )
+
+
+def _with_integers(block: bytes, types: pa.Schema) -> pa.Schema:
+    """Return the types with integers for the strings that are integers in the first lines."""
+    sample = next(cut_lines(block, PIECE_BYTES))
+    try:
+        inferred = pj.read_json(pa.BufferReader(sample)).schema
+    except pa.ArrowInvalid:
+        return types
+    changes = {pa.string(): pa.int64(), pa.list_(pa.string()): pa.list_(pa.int64())}
+    kinds = dict(zip(inferred.names, inferred.types, strict=True))
+    return pa.schema(
+        [
+            pa.field(f.name, kinds[f.name]) if kinds.get(f.name) == changes.get(f.type, 0) else f
+            for f in types
+        ]
+    )
+
+
+def _read_block(block: bytes, types: pa.Schema, schema: pa.Schema) -> pa.Table | None:
+    """Return the rows of a block; None if Arrow rejects it, or reads other rows than its lines."""
+    lines = block.count(b"\n") + (not block.endswith(b"\n"))
+    table = read_json(block, types) if _one_object_per_line(block) else None
+    if table is None or table.num_rows != lines:
+        return None
+    arrays = []
+    try:
+        if not block.isascii():
+            table.validate(full=True)  # UTF-8
+        for field in schema:
+            column = whole(table[field.name])
+            if pa.types.is_timestamp(field.type):
+                column = iso_times(column)
+                if column is None:
+                    return None
+            arrays.append(column.cast(field.type))
+    except pa.ArrowInvalid:
+        return None
+    return pa.table(arrays, schema=schema)
+
+
+def _complete(table: pa.Table, schema: pa.Schema, folder: Mapping[str, str | None]) -> pa.Table:
+    """Add the columns of the folders, and `problem` and `raw` if the table lacks them."""
+    for name, text in folder.items():
+        at = schema.get_field_index(name)
+        value = parse_texts(pa.array([text], pa.string()), schema.field(at).type)[0]
+        column = pc.coalesce(table[name], value)
+        table = table.set_column(at, schema.field(at), column)
+    for name in ("problem", "raw"):
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(len(table), pa.string()))
+    return table
+
+
+def _one_object_per_line(block: bytes) -> bool:
+    """Return whether each line begins with a brace and ends with one.
+
+    Arrow reads objects, not lines: with equally many objects, each line is one object.
+    """
+    data = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(data == ord("\n"))
+    if not block.endswith(b"\n"):
+        ends = np.append(ends, data.size)
+    starts = np.append(0, ends[:-1] + 1)
+    if (ends == starts).any():
+        return False
+    last = data[ends - 1]
+    last = np.where(last == ord("\r"), data[np.maximum(ends - 2, 0)], last)
+    return bool((data[starts] == ord("{")).all() and (last == ord("}")).all())
+
+
+def _read_lines(block: bytes, schema: pa.Schema) -> pa.Table:
+    """Read each line by itself."""
+    rows: list[list[Any]] = []
+    for line in block.splitlines():
+        text = line.decode(errors="replace")
+        if not text.strip():
+            continue
+        value = decode(text)
+        objects = value if isinstance(value, list) else [value]
+        if not all(isinstance(o, dict) for o in objects):
+            objects, value = [{}], BAD
+        for item in objects:
+            fields = [from_json(item.get(f.name), f.type) for f in schema]
+            bad = value is BAD or any(f is BAD for f in fields)
+            cells = [None if f is BAD else f for f in fields]
+            rows.append([*cells, "bad_type" if bad else None, text if bad else None])
+    columns = list(zip(*rows, strict=True)) or [()] * (len(schema) + 2)
+    types = [*schema.types, pa.string(), pa.string()]
+    arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
+    return pa.table(arrays, names=[*schema.names, "problem", "raw"])

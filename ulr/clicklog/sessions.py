@@ -1,0 +1,94 @@
+"""Assemble the sessions of impressions that need a closer look: those with a broken rule, and those
+whose copies of a row are not adjacent.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from ulr.warehouse.schema import impression_schema
+
+_OF_PAGE = ("query_id", "segment", "bucket", "swapped")
+_SHOWN = ("position", "doc_id", "clicked")
+
+Row = dict[str, Any]
+
+
+def assemble_rows(fragments: list[Row]) -> list[Row]:
+    """Return one page per session, or per row without a session id, with `read_schema`.
+
+    The page has the reason why its rows form no page in `problem`, and their text in `raw`.
+    """
+    sessions: dict[str, list[Row]] = defaultdict(list)
+    pages = []
+    for fragment in fragments:
+        if fragment["session_id"]:
+            sessions[fragment["session_id"]].append(fragment)
+        else:
+            pages.append(_orphan(fragment))
+    return pages + [_page(rows) for rows in sessions.values()]
+
+
+def _orphan(row: Row) -> Row:
+    """Return a row without a session id as a bad page."""
+    cells = row | {name: row[name][0] for name in _SHOWN}
+    known = {name: cells[name] for name in impression_schema.names}
+    return row | {
+        "doc_ids": row["doc_id"],
+        "clicks": row["clicked"],
+        "problem": row["problem"] or "null_session_id",
+        "raw": row["raw"] or _to_json(known),
+    }
+
+
+def _page(fragments: list[Row]) -> Row:
+    copies = [shown for f in fragments for shown in zip(*(f[name] for name in _SHOWN), strict=True)]
+    shown = sorted(set(copies), key=lambda s: [(v is not None, v) for v in s])
+    problem = _problem(fragments, [position for position, _, _ in shown])
+    text = "[" + ",".join(_to_json(dict(zip(_SHOWN, s, strict=True))) for s in shown) + "]"
+    return {
+        "session_id": fragments[0]["session_id"],
+        **{name: _least(f[name] for f in fragments) for name in (*_OF_PAGE, "shown_at", "source")},
+        "doc_ids": [document for _, document, _ in shown],
+        "clicks": [clicked for _, _, clicked in shown],
+        "problem": problem,
+        "raw": (_greatest(f["raw"] for f in fragments) or text) if problem else None,
+        "repeats": len(copies) - len(shown) + sum(f["repeats"] for f in fragments),
+    }
+
+
+def _problem(fragments: list[Row], positions: list[int | None]) -> str | None:
+    """Return the reason why a session's rows form no page, or None."""
+    if recorded := _greatest(f["problem"] for f in fragments):
+        return recorded
+    if any(len({f[name] for f in fragments}) > 1 for name in _OF_PAGE):  # null is a value here
+        return "conflicting_rows"
+    if None in positions:
+        return "null_position"
+    if len(set(positions)) < len(positions):
+        return "duplicate_position"
+    return None if positions == list(range(1, len(positions) + 1)) else "position_gap"
+
+
+def _least(values: Iterable[Any]) -> Any:
+    return min((v for v in values if v is not None), default=None)
+
+
+def _greatest(values: Iterable[str | None]) -> str | None:
+    return max((v for v in values if v is not None), default=None)
+
+
+def _to_json(row: Row) -> str:
+    """Return a row as Spark's `to_json` does: without nulls, times to the millisecond."""
+    present = {n: _text(v) for n, v in row.items() if v is not None}
+    return json.dumps(present, ensure_ascii=False, separators=(",", ":"))
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, dt.datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
+    return value
