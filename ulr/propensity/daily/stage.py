@@ -25,7 +25,7 @@ from ulr.warehouse.tables import Manifest, Warehouse, WriteTransaction
 
 TABLES = ("swap_documents", "swap_counts")  # the order of their publication
 DATES_AT_ONCE = 31  # per Spark job
-DRIVER_ROWS = 500_000  # documents of a window that are summed without a Spark job
+DRIVER_ROWS = 2_000_000  # documents of a window that are summed without a Spark job
 _READERS = 8  # threads that read small files
 _RETRY_S, _RETRIES = 1.0, 120  # while another run tallies the same date
 

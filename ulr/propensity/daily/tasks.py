@@ -29,14 +29,14 @@ File = TypeVar("File")
 
 TASKS_PER_CORE = 2
 DRIVER_BYTES = 16 << 20  # of groups that are tallied without a Spark job, in a quarter of a second
-BYTES_PER_PART = 256 << 20  # of groups, per file of `swap_documents`
+BYTES_PER_PART = 64 << 20  # of groups, per file of `swap_documents`
 ROWS_PER_PART = 1_000_000  # of `swap_documents`, per task that sums a window
 COUNTS, DOCUMENTS = "counts", "documents"
 _WRITTEN = "day int, kind string, rows long"
 
 
 class Day(NamedTuple):
-    """A date to tally. files: its groups; parts: files of documents, a power of two."""
+    """A date to tally. files, bytes: its groups; the URLs: of the folders to write to."""
 
     files: list[str]
     bytes: list[int]
