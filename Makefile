@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHES ?= groups propensities kernels training quality distributed nightly
+BENCHES ?= groups propensities pairs kernels training quality distributed score nightly growth
 BENCH_READY := $(VENV)/.bench-ready
 
 # A file of tests runs in one process, which keeps its JVM and its kernels.

@@ -17,7 +17,7 @@ ALLOWED = {
     "pyspark": (
         "engine/", "ml/", "pipeline/", "cli/",
         "clicklog/pages", "clicklog/text", "clicklog/impressions", "groups/deduplicate",
-        "features/copartition", "training/distributed/driver", "training/distributed/shuffle",
+        "training/distributed/driver", "training/distributed/shuffle",
         "training/distributed/barrier",
     ),
 }  # fmt: skip

@@ -1,7 +1,8 @@
-"""Memory of a process tree, for benchmarks that work in a JVM and its Python workers."""
+"""Memory and processor time of a process tree, for benchmarks of a JVM and its workers."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import threading
@@ -28,18 +29,24 @@ class PeakMemory:
         return self.peak
 
 
+def cpu_seconds() -> float:
+    """Return the processor time of this process and its descendants, also of those that ended."""
+    ticks = sum(sum(int(field) for field in fields[11:15]) for fields in _tree())
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def _tree_bytes() -> float:
-    parents: dict[int, int] = {}
-    memory: dict[int, int] = {}
+    return float(sum(int(fields[21]) * resource.getpagesize() for fields in _tree()))
+
+
+def _tree() -> list[list[str]]:
+    """Return the fields of /proc/PID/stat after the name, of this process and its descendants."""
+    stat: dict[int, list[str]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(fields[1])
-            memory[int(entry.name)] = int(fields[21]) * resource.getpagesize()
+            with contextlib.suppress(OSError):
+                stat[int(entry.name)] = (entry / "stat").read_text().rpartition(")")[2].split()
     tree = {os.getpid()}
-    while children := {p for p, parent in parents.items() if parent in tree} - tree:
+    while children := {p for p, fields in stat.items() if int(fields[1]) in tree} - tree:
         tree |= children
-    return float(sum(memory.get(p, 0) for p in tree))
+    return [stat[p] for p in tree if p in stat]

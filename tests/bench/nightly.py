@@ -1,18 +1,22 @@
-"""Seconds of each stage of a night for 1, 4 and 16 million pages, and of a re-run.
+"""Seconds of a first, a second and a 30-day night, and of their arithmetic in one process.
 
     python -m tests.bench.nightly [--quick] [--work FOLDER]
 
-All logs have the same queries. Goals: the stages after `groups` take at most 10% longer for the
-largest log than for the smallest; a re-run with another method is at least 5 times as fast as the
-night at 16 million pages. All nights run in one warm Spark session, each with an empty warehouse.
-With --work the logs are kept and reused.
+"first" and "second": the first two nights of a new process on the settings of the demo; the kernels
+are compiled before. "3 days" and "30 days": the last of three nights over a window of so many dates
+with 10,000 pages each. The floor of a night is its arithmetic in one process (night_floor.py). With
+--work the logs are kept and reused.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import json
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -20,88 +24,115 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from tests.bench.night_floor import floor_seconds
 from ulr.cli.main import main
+from ulr.config.load import load_settings
 
-DATE = "2026-01-01"
 CORES = 2
-SIZES = (1_000_000, 4_000_000, 16_000_000)
-QUICK = 50  # --quick divides the sizes by this
-WARM_UP = 20_000
-GROWTH, FASTER = 1.10, 5.0
+START = dt.date(2026, 1, 1)
+FIRST_GOAL, SECOND_GOAL, LONG_GOAL, LONGER_GOAL = 20.0, 5.0, 10.0, 3.0
 STAGES = ("groups", "propensities", "pairs", "train", "evaluate", "promote")
+METHODS = ("joint", "naive")
+DEMO = "conf/demo.yaml"
 
 
-def settings(work: Path, pages: int) -> list[str]:
-    """Return settings with so few queries that a larger log has no new rankings."""
-    log, folder = work / f"log-{pages}", work / f"night-{pages}"
-    changes = {
+def changes(work: Path, name: str, window: int, pages: int) -> list[str]:
+    """Return the settings of a case as key=value."""
+    log, folder = work / f"log-{pages}", work / name
+    settings = {
         "spark.master": f"local[{CORES}]",
-        "simulate.path": log, "simulate.days": 1, "simulate.start": DATE,
-        "simulate.pages_per_day": pages, "simulate.pages_per_file": max(pages // 8, 1),
-        "simulate.queries": 1000, "simulate.zipf": 0.0,
+        "simulate.path": log, "simulate.days": 33, "simulate.start": START,
+        "simulate.pages_per_day": pages,
         "log.path": f"{log}/log", "features.path": f"{log}/features",
+        "propensities.window_days": window, "nightly.baselines": "[naive]",
         "warehouse.path": f"{folder}/warehouse", "mlflow.local_path": f"{folder}/mlflow",
-        "train.num_iterations": 100, "train.early_stopping_round": 0,
-        "promote.diagnostics": "ignore",
     }  # fmt: skip
-    return [flag for key, value in changes.items() for flag in ("--set", f"{key}={value}")]
+    return [f"{key}={value}" for key, value in settings.items()]
 
 
-def ulr(*argv: str) -> float:
-    """Run a command and return its seconds."""
-    started = time.perf_counter()
-    code = main([*argv, "--quiet"])
-    if code:
+def ulr(*argv: str, flags: list[str]) -> None:
+    sets = [part for flag in flags for part in ("--set", flag)]
+    if code := main([*argv, *sets, "--quiet"]):
         raise SystemExit(f"ulr {argv[0]}: exit code {code}")
-    return time.perf_counter() - started
 
 
-def night(work: Path, pages: int) -> dict[str, float]:
-    """Return the seconds of every stage, of the night and of a re-run with another method."""
-    flags = settings(work, pages)
-    ulr("simulate", *flags)
-    folder = work / f"night-{pages}"
-    shutil.rmtree(folder, ignore_errors=True)
-    whole = ulr("nightly", "--date", DATE, *flags)
-    summary = json.loads((folder / "warehouse" / "nights" / f"{DATE}.json").read_text())
-    seconds = {stage["stage"]: stage["seconds"] for stage in summary["stages"]}
-    rerun = ulr("rerun", "--from", DATE, "--to", DATE, "--methods", "robust", *flags)
-    return seconds | {"night": whole, "rerun": rerun}
+def stage_seconds(work: Path, name: str, date: dt.date) -> dict[str, float]:
+    summary = json.loads((work / name / "warehouse" / "nights" / f"{date}.json").read_text())
+    return {stage["stage"]: stage["seconds"] for stage in summary["stages"]}
 
 
-def compare(sizes: list[int], work: Path) -> None:
-    night(work, WARM_UP)
-    results = {pages: night(work, pages) for pages in sizes}
-    for seconds in results.values():
-        seconds["after groups"] = sum(seconds[stage] for stage in STAGES[1:])
-    first, last = results[sizes[0]], results[sizes[-1]]
-    table = Table(title=f"seconds of a night on {CORES} cores, by pages of the same queries")
-    for heading in ("", *(f"{pages:,}" for pages in sizes), "last / first"):
-        table.add_column(heading, justify="right" if heading else "left")
-    for row in (*STAGES, "after groups", "night", "rerun"):
-        ratio = last[row] / first[row]
-        table.add_row(row, *(f"{results[p][row]:.1f}" for p in sizes), f"{ratio:.2f}")
-    console = Console(highlight=False)
-    console.print(table)
-    growth = last["after groups"] / first["after groups"]
-    console.print(f"stages after groups at {sizes[-1] // sizes[0]} times the log: {growth:.2f} "
-                  f"times (goal: at most {GROWTH:.2f})")  # fmt: skip
-    console.print(f"a re-run with another method at {sizes[-1]:,} pages: "
-                  f"{last['night'] / last['rerun']:.1f} times as fast as the night "
-                  f"(goal: at least {FASTER:.0f})")  # fmt: skip
+def window_case(work: Path, window: int, pages: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the seconds of the last of three nights over a window, and those of its floor."""
+    name = f"window-{window}"
+    flags = changes(work, name, window, pages)
+    if not (work / f"log-{pages}").exists():
+        ulr("simulate", flags=flags)
+    shutil.rmtree(work / name, ignore_errors=True)
+    nights = [START + dt.timedelta(days=window - 1 + n) for n in range(3)]
+    dates = f"{START}..{nights[0]}"
+    ulr("groups", "--date", dates, flags=flags)
+    ulr("nightly", "--date", f"{nights[0]}..{nights[-1]}", flags=flags)
+    settings = load_settings(None, flags)
+    floor_seconds(settings, str(nights[-1]), METHODS)  # loads the kernels
+    return (
+        stage_seconds(work, name, nights[-1]),
+        floor_seconds(settings, str(nights[-1]), METHODS),
+    )
+
+
+def small_case(work: Path, pages: int) -> tuple[list[dict[str, float]], float, dict[str, float]]:
+    """Return the seconds of two nights of a new process, of the process, and of the floor."""
+    flags = [*changes(work, "small", 30, pages), "simulate.days=2"]
+    if not (work / f"log-{pages}").exists():
+        ulr("simulate", "--conf", DEMO, flags=flags)
+    shutil.rmtree(work / "small", ignore_errors=True)
+    dates = [START, START + dt.timedelta(days=1)]
+    command = [sys.executable, "-m", "ulr.cli", "nightly", "--conf", DEMO, "--quiet",
+               "--date", f"{dates[0]}..{dates[1]}"]  # fmt: skip
+    command += [part for flag in flags for part in ("--set", flag)]
+    started = time.perf_counter()
+    subprocess.run(command, check=True, env=os.environ)
+    whole = time.perf_counter() - started
+    nights = [stage_seconds(work, "small", date) for date in dates]
+    settings = load_settings(Path(DEMO), flags)
+    floor_seconds(settings, str(dates[1]), METHODS)
+    return nights, whole, floor_seconds(settings, str(dates[1]), METHODS)
 
 
 def run() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help=f"logs {QUICK} times smaller")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the pages")
     parser.add_argument("--work", type=Path, help="a folder to keep the logs in")
     args = parser.parse_args()
     work = args.work or Path(tempfile.mkdtemp(prefix="ulr-bench-"))
+    less = 10 if args.quick else 1
     try:
-        compare([size // QUICK if args.quick else size for size in SIZES], work)
+        nights, whole, small_floor = small_case(work, 100_000 // less)
+        short, short_floor = window_case(work, 3, 10_000 // less)
+        long, long_floor = window_case(work, 30, 10_000 // less)
     finally:
         if not args.work:
             shutil.rmtree(work)
+    cases = {"first": nights[0], "second": nights[1], "3 days": short, "30 days": long}
+    table = Table(title=f"seconds of a night on {CORES} cores")
+    for heading in ("", *cases):
+        table.add_column(heading, justify="right" if heading else "left")
+    for stage in STAGES:
+        table.add_row(stage, *(f"{seconds[stage]:.1f}" for seconds in cases.values()))
+    totals = {name: sum(seconds.values()) for name, seconds in cases.items()}
+    table.add_row("night", *(f"{total:.1f}" for total in totals.values()))
+    floors = [None, *(sum(f.values()) for f in (small_floor, short_floor, long_floor))]
+    table.add_row("floor", *("" if floor is None else f"{floor:.1f}" for floor in floors))
+    console = Console(highlight=False)
+    console.print(table)
+    start = whole - sum(totals[name] for name in ("first", "second"))
+    console.print(f"first night with the start of its process: {totals['first'] + start:.1f} s "
+                  f"(goal: at most {FIRST_GOAL:.0f})")  # fmt: skip
+    console.print(f"second night: {totals['second']:.1f} s (goal: at most {SECOND_GOAL:.0f})")
+    ratio = totals["30 days"] / totals["3 days"]
+    console.print(f"night over 30 days: {totals['30 days']:.1f} s (goal: at most "
+                  f"{LONG_GOAL:.0f}), {ratio:.1f} times that over 3 days (goal: at most "
+                  f"{LONGER_GOAL:.0f})")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from tests.support.worlds import (
     synthetic_corpus,
 )
 from ulr.config.load import load_settings
+from ulr.features.join import join_features
 from ulr.kernels.ranking_metrics import ranking_metrics
 from ulr.pairs.config import make_pair_config
 from ulr.pairs.table import build_pair_table
@@ -69,7 +70,8 @@ class Cell:
         method, plain = name.partition(" p=")[0].partition(",")[0], name.endswith("plain")
         known = replace(self.known, alpha=self.known.theta, beta=np.zeros(self.known.depth))
         pair_config = make_pair_config(method, known, co_click_variance=np.inf if plain else None)
-        data = read_pairs([build_pair_table(self.groups, self.features, pair_config)[0]])
+        window = join_features(self.groups, self.features)
+        data = read_pairs([build_pair_table(window, pair_config)[0]])
         plan = TrainPlan(method, self.rounds, self.lightgbm, nonnegative_weights=not plain)
         if method == UNBIASED_LAMBDAMART:
             plan = replace(plan, bias_regularization=int(name[-1]))

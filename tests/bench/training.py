@@ -87,13 +87,14 @@ def _contest(args: argparse.Namespace) -> dict[str, float]:
 
 def _ours(inputs: tuple, log: Log, args: argparse.Namespace):
     from ulr.config.load import load_settings
+    from ulr.features.join import join_features
     from ulr.pairs.config import make_pair_config
     from ulr.pairs.table import build_pair_table
     from ulr.training.data import read_pairs
     from ulr.training.local import train_ranker
     from ulr.training.plan import TrainPlan
 
-    table, _ = build_pair_table(*inputs, make_pair_config("joint", log.truth))
+    table, _ = build_pair_table(join_features(*inputs), make_pair_config("joint", log.truth))
     own = {"num_threads": THREADS, "learning_rate": RATE}
     lightgbm = {**load_settings(None).lightgbm, **own}
     plan = TrainPlan("joint", args.trees, lightgbm)

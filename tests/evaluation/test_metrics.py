@@ -16,6 +16,7 @@ from ulr.errors import UserError
 from ulr.evaluation.metrics import LOGGING, METRICS, is_lower_better
 from ulr.evaluation.tasks import evaluate_queries
 from ulr.evaluation.totals import Key, metric_values, metrics_table
+from ulr.features.join import join_features
 from ulr.warehouse.schema import metrics_schema
 
 PLAN = evaluation_plan(EXAMINATION, precision_cuts=[1, 3], max_label=2)
@@ -43,8 +44,12 @@ def sessions_of(groups):
     return sessions
 
 
+def _totals(groups, scorers):
+    return evaluate_queries(join_features(groups, FEATURES), scorers, PLAN)
+
+
 def values(subject="m", against=None):
-    totals = evaluate_queries(GROUPS, FEATURES, {"m": model}, PLAN)
+    totals = evaluate_queries(join_features(GROUPS, FEATURES), {"m": model}, PLAN)
     return metric_values(totals, subject, against)
 
 
@@ -91,12 +96,12 @@ def test_a_label_above_max_label_is_an_error_that_names_the_query():
     plan = evaluation_plan(EXAMINATION, max_label=highest - 1)
     message = rf"label {highest} of query .*evaluate\.max_label = {highest - 1}"
     with pytest.raises(UserError, match=message):
-        evaluate_queries(GROUPS, FEATURES, {"m": model}, plan)
+        evaluate_queries(join_features(GROUPS, FEATURES), {"m": model}, plan)
 
 
 def test_the_logged_ranking_is_the_mean_over_its_lists_weighted_by_sessions():
     groups = groups_of(group("b", ["x"], {(): 3}), group("b", ["y", "z"], {(): 1}))
-    got = metric_values(evaluate_queries(groups, FEATURES, {}, PLAN), LOGGING)
+    got = metric_values(evaluate_queries(join_features(groups, FEATURES), {}, PLAN), LOGGING)
     label = {r["doc_id"]: r["label"] for r in FEATURES.to_pylist() if r["query_id"] == "b"}
     first = [label[d] for d in ("x", "z", "y")]  # not shown: in the order of the features
     second = [label[d] for d in ("y", "z", "x")]
@@ -117,7 +122,7 @@ def test_the_pair_loss_equals_a_loop_over_sessions(subject):
 
 
 def test_average_new_positions_are_weighted_by_sessions():
-    totals = evaluate_queries(GROUPS, FEATURES, {"m": model}, PLAN).estimates()
+    totals = evaluate_queries(join_features(GROUPS, FEATURES), {"m": model}, PLAN).estimates()
     ranks_at = {}
     for query, sessions in sessions_of(GROUPS).items():
         for documents, _ in sessions:
@@ -131,10 +136,10 @@ def test_average_new_positions_are_weighted_by_sessions():
 
 
 def test_partitions_add_up_to_the_whole():
-    whole = evaluate_queries(GROUPS, FEATURES, {"m": model}, PLAN)
+    whole = evaluate_queries(join_features(GROUPS, FEATURES), {"m": model}, PLAN)
     names = np.array(GROUPS["query_id"].to_pylist())
     parts = [GROUPS.filter(pa.array(mask)) for mask in (names == "b", names != "b")]
-    one, two = (evaluate_queries(part, FEATURES, {"m": model}, PLAN) for part in parts)
+    one, two = (_totals(part, {"m": model}) for part in parts)
     added = one + two
     assert added.sums.keys() == whole.sums.keys()
     for key, sums in whole.sums.items():
@@ -144,8 +149,8 @@ def test_partitions_add_up_to_the_whole():
 def test_a_segment_has_the_totals_of_its_groups_alone():
     rows = GROUPS.to_pylist()
     split = groups_of(*(r | {"segment": s} for r in rows[:3] for s in ("phone", "desk")))
-    totals = evaluate_queries(split, FEATURES, {"m": model}, PLAN)
-    alone = evaluate_queries(groups_of(*rows[:3]), FEATURES, {"m": model}, PLAN)
+    totals = evaluate_queries(join_features(split, FEATURES), {"m": model}, PLAN)
+    alone = evaluate_queries(join_features(groups_of(*rows[:3]), FEATURES), {"m": model}, PLAN)
     for key, sums in alone.sums.items():
         np.testing.assert_allclose(totals.sums[key._replace(segment="desk")], sums)
 
@@ -153,13 +158,13 @@ def test_a_segment_has_the_totals_of_its_groups_alone():
 def test_documents_without_features_rank_last_and_lists_end_at_the_depth_of_theta():
     deep = [*"vwxyz"]
     groups = groups_of(group("b", deep, {(1, 5): 2}))
-    got = metric_values(evaluate_queries(groups, FEATURES, {"m": model}, PLAN), "m")
+    got = metric_values(evaluate_queries(join_features(groups, FEATURES), {"m": model}, PLAN), "m")
     ranks = rank_by([-math.inf, -math.inf, scores_of("b")["x"], scores_of("b")["y"]])
     assert got["ips_arp"].value == pytest.approx(ranks[0] / THETA[0])  # theta has no position 5
 
 
 def test_the_table_has_its_schema_and_one_row_per_key():
-    totals = evaluate_queries(GROUPS, FEATURES, {"m": model, "n": lambda x: -model(x)}, PLAN)
+    totals = _totals(GROUPS, {"m": model, "n": lambda x: -model(x)})
     table = metrics_table(totals)
     assert table.schema == metrics_schema
     keys = list(zip(*(table[n].to_pylist() for n in Key._fields), strict=True))
@@ -170,7 +175,7 @@ def test_the_table_has_its_schema_and_one_row_per_key():
 
 
 def test_every_computed_metric_is_listed_once_and_every_listed_one_is_computed():
-    keys = evaluate_queries(GROUPS, FEATURES, {"m": model}, PLAN).sums
+    keys = evaluate_queries(join_features(GROUPS, FEATURES), {"m": model}, PLAN).sums
     names = [metric.name for metric in METRICS]
     assert len(set(names)) == len(names)
     assert {key.name.partition("_at_")[0] for key in keys} == set(names)
@@ -194,9 +199,8 @@ def test_click_metrics_agree_with_the_true_metrics_within_their_intervals(browsi
         log = click_log(corpus, 150, 8, 60, model=browsing, seed=seed)
         plan = evaluation_plan(log.truth, max_label=corpus.max_label)
         groups, features = groups_table(corpus, log), features_table(corpus, 150)
-        got = metric_values(
-            evaluate_queries(groups, features, {"m": lambda x: x @ WEIGHTS}, plan), "m"
-        )
+        window = join_features(groups, features)
+        got = metric_values(evaluate_queries(window, {"m": lambda x: x @ WEIGHTS}, plan), "m")
         relevant = (2.0 ** corpus.labels[log.documents] - 1) / (2.0**corpus.max_label - 1)
         scores = corpus.features[log.documents] @ WEIGHTS
         rank = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1) + 1
@@ -211,9 +215,7 @@ def test_click_metrics_agree_with_the_true_metrics_within_their_intervals(browsi
     assert min(inside.values()) >= 8
     assert all(abs(np.mean(e)) < 2 / math.sqrt(10) for e in errors.values())
     blind = evaluation_plan(independent_propensities(np.ones(8)))
-    naive = metric_values(
-        evaluate_queries(groups, features, {"m": lambda x: x @ WEIGHTS}, blind), "m"
-    )
+    naive = metric_values(evaluate_queries(window, {"m": lambda x: x @ WEIGHTS}, blind), "m")
     assert naive["ips_dcg"].upper < truth["dcg"]  # without correction, clicks are biased
 
 

@@ -7,11 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.evaluation_plans import evaluation_plan
-from tests.support.pair_inputs import EXAMINATION, FEATURES, write_join_inputs
+from tests.support.pair_inputs import EXAMINATION, FEATURES, gather, write_window_inputs
 from tests.support.simulated_log import simulate_log
 from ulr.cli.main import main
 from ulr.evaluation.stage import evaluate_models
 from ulr.evaluation.tasks import evaluate_queries
+from ulr.features.join import join_features
 from ulr.features.split import in_split
 from ulr.warehouse.schema import metrics_schema
 from ulr.warehouse.tables import Warehouse
@@ -20,10 +21,10 @@ DATE = ["--date", "2026-01-01"]
 
 
 def test_any_number_of_partitions_gives_the_totals_of_one_process(spark, tmp_path):
-    inputs, groups = write_join_inputs(tmp_path)
+    inputs, groups = write_window_inputs(tmp_path)
     plan = evaluation_plan(EXAMINATION, max_label=2)
-    want = evaluate_queries(groups, FEATURES, {}, plan)
-    got = evaluate_models(spark, inputs, {}, plan, 3)
+    want = evaluate_queries(join_features(groups, FEATURES), {}, plan)
+    got = evaluate_models(spark, gather(spark, inputs, f"{tmp_path}/window", 3), {}, plan)
     assert got.sums.keys() == want.sums.keys()
     for key, sums in want.sums.items():
         assert got.sums[key].tolist() == pytest.approx(sums.tolist())

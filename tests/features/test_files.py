@@ -7,8 +7,16 @@ import pytest
 
 from ulr.errors import InvalidData, UserError
 from ulr.features import files
-from ulr.features.files import feature_names, name_difference, read_features, with_names
+from ulr.features.files import (
+    FeatureFiles,
+    feature_names,
+    find_features,
+    name_difference,
+    read_features,
+    with_names,
+)
 from ulr.warehouse.schema import features_schema
+from ulr.warehouse.storage import StoredFile
 
 NAMES = ["price", "stock", "age"]
 
@@ -25,10 +33,16 @@ def written(folder, name, names=()):
     return path
 
 
+def read(path, names=()):
+    """Read a file of features."""
+    features = find_features(path)
+    return (t for part in features.parts() for t in read_features(features, part, names))
+
+
 def test_names_written_by_arrow_are_read(tmp_path):
     assert feature_names("", written(tmp_path, "a.parquet", NAMES)) == NAMES
     assert feature_names("", written(tmp_path, "b.parquet")) == []
-    (rows,) = read_features("", written(tmp_path, "a.parquet", NAMES))
+    (rows,) = read(written(tmp_path, "a.parquet", NAMES))
     assert rows.schema.equals(features_schema, check_metadata=True)
 
 
@@ -65,16 +79,16 @@ def test_the_first_different_name_is_reported(expected, names, message):
 def test_files_of_one_table_must_have_their_features_in_one_order(tmp_path):
     path = written(tmp_path, "b.parquet", NAMES[::-1])
     with pytest.raises(UserError, match="feature 1 is age instead of price in another file"):
-        next(read_features("", path, NAMES))
+        next(read(path, NAMES))
 
 
 def test_features_may_lack_labels_and_may_be_letor_text(tmp_path):
     pq.write_table(table().drop_columns(["label"]), tmp_path / "bare.parquet")
-    (rows,) = read_features("", f"{tmp_path}/bare.parquet")
+    (rows,) = read(f"{tmp_path}/bare.parquet")
     assert rows.schema == features_schema
     assert rows["label"].null_count == 1
     (tmp_path / "judged.txt").write_text("2 qid:7 1:0.5 3:1 # docid = d1\n0 qid:7 2:4\n")
-    rows = pa.concat_tables(read_features(f"{tmp_path}", f"{tmp_path}/judged.txt")).to_pylist()
+    rows = pa.concat_tables(read(f"{tmp_path}/judged.txt")).to_pylist()
     assert rows[0] == {"query_id": "7", "doc_id": "d1", "features": [0.5, 0.0, 1.0], "label": 2}
     assert rows[1]["features"] == [0.0, 4.0, 0.0]
 
@@ -83,7 +97,8 @@ def test_letor_text_is_read_from_the_filesystem_of_its_folder(tmp_path, monkeypa
     (tmp_path / "judged.txt").write_text("2 qid:7 1:0.5\n")
     store = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
     monkeypatch.setattr(files, "open_filesystem", lambda url: (store, "bucket"))
-    (rows,) = read_features("s3://bucket", "judged.txt")
+    features = FeatureFiles("s3://bucket", [StoredFile("judged.txt", 14, 0)])
+    (rows,) = read_features(features, features.parts()[0])
     assert rows["doc_id"].to_pylist() == ["7-1"]
 
 
@@ -101,7 +116,7 @@ def test_columns_of_another_type_raise_one_clear_line(tmp_path, odd, message):
     plain = {"query_id": ["q", "q"], "doc_id": ["a", "b"], "features": [[1.0], [2.0]]}
     pq.write_table(pa.table(plain | odd), tmp_path / "odd.parquet")
     with pytest.raises(InvalidData) as error:
-        list(read_features("", f"{tmp_path}/odd.parquet"))
+        list(read(f"{tmp_path}/odd.parquet"))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -110,6 +125,6 @@ def test_features_of_any_number_type_become_float32(tmp_path):
     for values in ([[2**24 + 1, 3]], pa.array([[16777216.4, 3]], pa.list_view(pa.float64()))):
         numbers = pa.table({"query_id": [1], "doc_id": [2], "features": values})
         pq.write_table(numbers, tmp_path / "ints.parquet")
-        (read,) = read_features("", f"{tmp_path}/ints.parquet")
-        assert read["features"].to_pylist() == [[2.0**24, 3.0]]
-        assert read["query_id"].to_pylist() == ["1"]
+        (rows,) = read(f"{tmp_path}/ints.parquet")
+        assert rows["features"].to_pylist() == [[2.0**24, 3.0]]
+        assert rows["query_id"].to_pylist() == ["1"]

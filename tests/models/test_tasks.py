@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 
 from ulr.errors import InvalidData
-from ulr.models.tasks import score_queries
+from ulr.models.tasks import rank_queries, score_rows
 from ulr.warehouse.schema import features_schema, scores_schema
 
 
@@ -10,6 +10,10 @@ def features(*rows):
     names = features_schema.names[:3]
     listed = [dict(zip(names, row, strict=True)) | {"label": None} for row in rows]
     return pa.Table.from_pylist(listed, schema=features_schema)
+
+
+def score_queries(rows, scorer):
+    return rank_queries(score_rows(rows, scorer))
 
 
 def first(matrix):

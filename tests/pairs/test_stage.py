@@ -6,10 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.pair_inputs import EXAMINATION, FEATURES, write_join_inputs
+from tests.support.pair_inputs import EXAMINATION, FEATURES, gather, write_window_inputs
 from tests.support.simulated_log import simulate_log
 from ulr.cli.main import main
-from ulr.features.join import shown_groups
+from ulr.features.join import join_features
+from ulr.features.window import load_window
 from ulr.pairs.config import make_pair_config
 from ulr.pairs.prior import co_click_sums, prior_variance
 from ulr.pairs.table import build_pair_table
@@ -25,12 +26,13 @@ CONFIG = make_pair_config("joint", EXAMINATION, co_click_variance=1.0)
 def tables(tmp_path_factory):
     """Groups of two dates and features in two files, and all groups."""
     root = tmp_path_factory.mktemp("tables")
-    return root, *write_join_inputs(root)
+    return root, *write_window_inputs(root)
 
 
 def written(spark, root, inputs, partitions):
     out = f"{root}/pairs-{partitions}"
-    report = write_pairs(spark, inputs, CONFIG, pairs_url=out, partitions=partitions)
+    window = gather(spark, inputs, f"{root}/window-{partitions}", partitions)
+    report = write_pairs(spark, window, CONFIG, pairs_url=out, test_fraction=0.0)
     files = sorted(f.path for f in Storage(out).files())
     parts = [pq.read_table(f"{out}/{name}") for name in files]
     return pa.concat_tables(parts).sort_by("query_id"), parts, report
@@ -40,7 +42,7 @@ def written(spark, root, inputs, partitions):
 def test_the_table_does_not_depend_on_the_number_of_partitions(spark, tables, partitions):
     root, inputs, groups = tables
     table, parts, report = written(spark, root, inputs, partitions)
-    want, counted = build_pair_table(groups, FEATURES, CONFIG)
+    want, counted = build_pair_table(join_features(groups, FEATURES), CONFIG)
     assert table.schema == pairs_schema
     assert table.to_pylist() == want.to_pylist()
     names = [set(p["query_id"].to_pylist()) for p in parts]
@@ -56,11 +58,12 @@ def test_the_table_does_not_depend_on_the_number_of_partitions(spark, tables, pa
 def test_the_prior_on_co_clicks_does_not_depend_on_the_number_of_partitions(
     spark, tables, partitions
 ):
-    _, inputs, groups = tables
+    root, inputs, groups = tables
     psi = make_pair_config("joint", EXAMINATION).psi
-    shown = shown_groups(groups)
+    shown = load_window(join_features(groups, FEATURES), psi.shape[-1])
     sums = co_click_sums(shown.histograms, shown.tables_of({}), psi)
-    variance = estimate_variance(spark, inputs, psi, {}, partitions=partitions)
+    window = gather(spark, inputs, f"{root}/prior-{partitions}", partitions)
+    variance = estimate_variance(spark, window, psi, {}, test_fraction=0.0)
     assert variance == prior_variance(sums)
 
 

@@ -16,6 +16,7 @@ from tests.support.pair_inputs import (
 )
 from tests.support.pair_samples import independent_propensities
 from ulr.errors import InvalidData, UserError
+from ulr.features.join import join_features
 from ulr.features.matrix import feature_matrix
 from ulr.pairs.config import make_pair_config
 from ulr.pairs.table import build_pair_table
@@ -25,7 +26,9 @@ from ulr.warehouse.schema import features_schema, pairs_schema
 
 def table_of(method="joint", groups=GROUPS, features=FEATURES, **options):
     options = {"co_click_variance": np.inf, **options}
-    return build_pair_table(groups, features, make_pair_config(method, EXAMINATION, **options))
+    return build_pair_table(
+        join_features(groups, features), make_pair_config(method, EXAMINATION, **options)
+    )
 
 
 def preferences(table):
@@ -139,11 +142,15 @@ def test_a_feature_row_of_another_length_is_an_error_that_names_it():
         table_of(features=mixed)
 
 
-def test_a_feature_row_of_another_length_is_ignored_if_its_document_was_not_shown():
+def test_a_feature_row_of_another_length_is_ignored_if_nothing_uses_it():
     odd = features_of([("b", "never shown")]).to_pylist()
-    odd[0]["features"] = [1.0]
+    odd[0] |= {"features": [1.0], "label": None}
     table = pa.concat_tables([pa.Table.from_pylist(odd, features_schema), FEATURES])
     assert table_of(features=table)[0].equals(table_of()[0])
+    odd[0]["label"] = 1  # evaluation scores every labelled document of a shown query
+    table = pa.concat_tables([pa.Table.from_pylist(odd, features_schema), FEATURES])
+    with pytest.raises(InvalidData, match="values where another row has"):
+        table_of(features=table)
 
 
 def test_arrays_of_a_table_are_not_copied():
@@ -161,7 +168,7 @@ def test_a_segment_uses_the_propensities_estimated_for_it():
         group("b", ["x", "y"], {(2,): 1}, segment="desktop"),
     )
     config = make_pair_config("robust", EXAMINATION, {"mobile": mobile})
-    table, _ = build_pair_table(groups, FEATURES, config)
+    table, _ = build_pair_table(join_features(groups, FEATURES), config)
     got = preferences(table)
     assert got["a", "y", "x"] == pytest.approx(1 / THETA[1] ** 2)
     assert got["b", "y", "x"] == pytest.approx(1 / THETA[1])

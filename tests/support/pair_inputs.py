@@ -6,7 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from tests.support.pair_samples import independent_propensities
-from ulr.features.copartition import JoinInputs
+from ulr.features.files import find_features
+from ulr.features.stage import WindowTable
+from ulr.features.tasks import WindowFiles, write_window
 from ulr.warehouse.schema import features_schema, groups_schema
 from ulr.warehouse.storage import Storage
 
@@ -46,15 +48,20 @@ GROUPS = groups_of(
 FEATURES = features_of([("b", "z"), ("b", "y"), ("b", "x"), ("a", "x"), ("a", "y"), ("c", "x")])
 
 
-def write_join_inputs(root):
+def write_window_inputs(root):
     """Write groups of two dates and features in two files; return them, and all groups."""
     more = groups_of(group("a", ["y", "x"], {(1,): 2}), group("b", ["x", "y", "z"], {(3,): 1}))
     urls = f"{root}/groups", f"{root}/features"
     parts = (GROUPS, more), (FEATURES.slice(0, 2), FEATURES.slice(2))
-    files = []
     for url, tables in zip(urls, parts, strict=True):
         for name, table in zip(("one", "two"), tables, strict=True):
             Storage(url).write_table(table, f"{name}.parquet")
-        files.append([f"{url}/{name}.parquet" for name in ("one", "two")])
-    inputs = JoinInputs(urls[0], files[0], urls[1], files[1])
+    files = Storage(urls[0]).stat([f"{urls[0]}/{name}.parquet" for name in ("one", "two")])
+    inputs = WindowFiles(urls[0], files, find_features(urls[1]))
     return inputs, pa.concat_tables([GROUPS, more])
+
+
+def gather(spark, inputs, url, partitions):
+    """Write a window of the inputs and return it."""
+    write_window(spark, inputs, url=url, partitions=partitions)
+    return WindowTable(url, [f"{url}/{file.path}" for file in Storage(url).files()])

@@ -220,7 +220,7 @@ class Pairs(Section):
     prs_clip: Annotated[float, Field(gt=0)]
     missing_features: Literal["drop", "error"]
     test_fraction: Annotated[float, Field(ge=0, lt=1)]
-    partitions: Count
+    partitions: Count | None
 
 
 class Train(Section):
@@ -263,7 +263,7 @@ class Evaluate(Section):
     precision_cuts: list[Count]
     max_label: Count
     segments: bool
-    partitions: Count
+    partitions: Count | None
 
 
 class Mlflow(Section):
@@ -289,7 +289,7 @@ class Promote(Section):
 class Score(Section):
     """Batch scoring."""
 
-    partitions: Count
+    partitions: Count | None
 
 
 class Settings(Section):

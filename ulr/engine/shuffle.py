@@ -6,6 +6,7 @@ carries all tables that a stage brings together.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -25,8 +26,8 @@ def partition_blocks(kind: str, table: pa.Table, part: np.ndarray) -> Iterator[p
     if np.any(part[1:] < part[:-1]):
         order = np.argsort(part, kind="stable")
         table, part = table.take(pa.array(order)), part[order]
-    bounds = np.flatnonzero(np.diff(part, prepend=-1))
-    for start, end in zip(bounds, [*bounds[1:], part.size], strict=True):
+    bounds = [*np.flatnonzero(np.diff(part, prepend=-1)), part.size]
+    for start, end in itertools.pairwise(bounds):
         for at in range(start, end, _MAX_ROWS):
             rows = table.slice(at, min(_MAX_ROWS, end - at))
             sink = pa.BufferOutputStream()

@@ -34,7 +34,7 @@ def estimate_relevance(
     """
     curves = [_alpha_beta(examination, affine) for examination in (pooled, *by_segment.values())]
     alpha, beta = (np.stack(part) for part in zip(*curves, strict=True))
-    curve = shown.groups.tables_of({name: n for n, name in enumerate(by_segment, start=1)})
+    curve = shown.window.tables_of({name: n for n, name in enumerate(by_segment, start=1)})
     at = curve[shown.group], shown.position - 1
     return (shown.clicks - shown.sessions[shown.group] * beta[at]) / alpha[at]
 

@@ -10,15 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from ulr.engine.columns import hashes
 from ulr.errors import UserError
 from ulr.evaluation.shown import ShownDocuments
 from ulr.evaluation.totals import Column
+from ulr.features.window import Window
 from ulr.kernels.layout import Ragged
-from ulr.kernels.merge import group_keys
 from ulr.kernels.ranking_metrics import metric_names, ranking_metrics
 
 NDCG_CUTS = (1, 3, 5, 10)
@@ -29,7 +26,7 @@ _NOT_SHOWN = -1e9  # a score below that of every position
 class LabelledLists:
     """The labelled documents of every query that was shown, query after query.
 
-    row: int64, their rows of the features table; labels: float64; offsets: int64, queries + 1.
+    row: int64, their rows of the feature matrix; labels: float64; offsets: int64, queries + 1.
     of_shown: int64 per shown document, its index in row and labels, -1 without a label.
     """
 
@@ -40,33 +37,31 @@ class LabelledLists:
     max_label: int
 
 
-def load_labels(shown: ShownDocuments, features: pa.Table, max_label: int) -> LabelledLists:
-    """Collect the labels by query; of several rows of one document the first counts."""
-    first = group_keys(hashes(features["query_id"]), hashes(features["doc_id"]))[1]
-    query = pc.index_in(features["query_id"], shown.groups.query_ids).fill_null(-1).to_numpy()
-    label = features["label"].fill_null(-1).to_numpy().astype(float)
-    row = first[(query[first] >= 0) & (label[first] >= 0)]
-    row = row[np.argsort(query[row], kind="stable")]
-    _check_labels(features, row, label, max_label)
-    index = np.full(features.num_rows + 1, -1)  # the last entry is for documents without features
-    index[row] = np.arange(row.size)
+def load_labels(shown: ShownDocuments, max_label: int) -> LabelledLists:
+    """Collect the labels of documents with features, by query, in the order of the features."""
+    window = shown.window
+    rows = np.flatnonzero((window.labels >= 0) & (window.feature_row >= 0))
+    _check_labels(window, rows, max_label)
+    index = np.full(window.labels.size, -1)
+    index[rows] = np.arange(rows.size)
     return LabelledLists(
-        row=row,
-        labels=label[row],
-        offsets=np.searchsorted(query[row], np.arange(shown.queries + 1)).astype(np.int64),
-        of_shown=index[shown.feature_row],
+        row=window.feature_row[rows],
+        labels=window.labels[rows].astype(float),
+        offsets=np.searchsorted(rows, window.query_rows).astype(np.int64),
+        of_shown=index[window.row_of],
         max_label=max_label,
     )
 
 
-def _check_labels(features: pa.Table, rows: np.ndarray, label: np.ndarray, max_label: int) -> None:
+def _check_labels(window: Window, rows: np.ndarray, max_label: int) -> None:
     # ERR would stop with a probability above 1. Clipping would hide a wrong setting, since the
     # gains of NDCG are not clipped.
-    above = rows[label[rows] > max_label]
+    above = rows[window.labels[rows] > max_label]
     if above.size:
-        query, document = (features[name][int(above[0])] for name in ("query_id", "doc_id"))
+        row = int(above[0])
+        query = window.query_ids[int(np.searchsorted(window.query_rows, row, side="right")) - 1]
         raise UserError(
-            f"label {label[above[0]]:.0f} of query {query}, document {document} is above "
+            f"label {window.labels[row]} of query {query}, document {window.names[row]} is above "
             f"evaluate.max_label = {max_label}; set it to the highest label"
         )
 
@@ -76,7 +71,7 @@ def golden_metrics(
 ) -> list[Column]:
     """Return a column per metric; queries without a positive label have weight 0.
 
-    row_scores: float64 per row of the features table; None: the logged ranking.
+    row_scores: float64 per row of the feature matrix; None: the logged ranking.
     """
     if labelled.row.size == 0:
         return []
@@ -94,7 +89,7 @@ def golden_metrics(
 def _logged_metrics(shown: ShownDocuments, labelled: LabelledLists) -> np.ndarray:
     """Evaluate each displayed list, completed with the query's other documents; average by
     sessions."""
-    query = shown.groups.query
+    query = shown.window.query
     lists = Ragged.from_lengths(np.diff(labelled.offsets)[query])
     labels = labelled.labels[labelled.offsets[query[lists.owner()]] + lists.within()]
     scores = np.full(labels.size, _NOT_SHOWN)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from ulr.config.settings import Evaluate
 from ulr.evaluation.counterfactual import click_metrics, estimate_relevance, new_positions
@@ -19,6 +18,7 @@ from ulr.evaluation.golden import LabelledLists, golden_metrics, load_labels
 from ulr.evaluation.pairwise import pair_loss, weigh_shown
 from ulr.evaluation.shown import ShownDocuments, load_shown
 from ulr.evaluation.totals import Column
+from ulr.features.window import Window
 from ulr.kernels.layout import WeightedPairs
 from ulr.pairs.config import make_pair_config
 from ulr.propensity.examination import Examination
@@ -49,7 +49,7 @@ class Evidence:
 
 
 class Ranking(NamedTuple):
-    """One ranking. row_scores: float64 per row of the features table, None for LOGGING.
+    """One ranking. row_scores: float64 per row of the feature matrix, None for LOGGING.
 
     Per shown document: scores (float64), ranks (int64, from 1 within a list).
     """
@@ -106,15 +106,15 @@ def is_lower_better(name: str) -> bool:
     return name.partition("_at_")[0] in _LOWER_IS_BETTER
 
 
-def load_evidence(groups: pa.Table, features: pa.Table, plan: EvaluationPlan) -> Evidence:
-    """Prepare the held-out data of queries whose groups and features are all present."""
-    shown = load_shown(groups, features)
+def load_evidence(window: Window, plan: EvaluationPlan) -> Evidence:
+    """Prepare the held-out data of a window's queries."""
+    shown = load_shown(window)
     affine = plan.settings.correction == "affine"
     joint = make_pair_config("joint", plan.pooled, plan.by_segment, co_click_variance=np.inf)
     return Evidence(
         plan=plan,
         shown=shown,
-        labelled=load_labels(shown, features, plan.settings.max_label),
+        labelled=load_labels(shown, plan.settings.max_label),
         rhat=estimate_relevance(shown, plan.pooled, plan.by_segment, affine=affine),
         pairs=weigh_shown(shown, joint),
     )

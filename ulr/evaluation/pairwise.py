@@ -18,8 +18,8 @@ from ulr.pairs.weighting import weigh_histograms
 
 def weigh_shown(shown: ShownDocuments, config: PairConfig) -> WeightedPairs:
     """Return the pairs of every displayed list with a click, with both weights."""
-    table_of = shown.groups.tables_of(config.segments)
-    return weigh_histograms(shown.groups.histograms, table_of, config.tables, config.raw)[0]
+    table_of = shown.window.tables_of(config.segments)
+    return weigh_histograms(shown.window.histograms, table_of, config.tables, config.raw)[0]
 
 
 def pair_loss(
@@ -30,12 +30,12 @@ def pair_loss(
     The logged ranking is evaluated on the same pairs as every model.
     """
     count = np.diff(pairs.offsets)
-    start = np.repeat(shown.groups.histograms.group_docs[:-1], count)
+    start = np.repeat(shown.window.histograms.group_docs[:-1], count)
     i, j = start + pairs.i, start + pairs.j
     kept = (shown.feature_row[i] >= 0) & (shown.feature_row[j] >= 0)
     gap = sigmoid * (scores[i[kept]] - scores[j[kept]])
     loss = pairs.u_ij[kept] * np.logaddexp(0, -gap) + pairs.u_ji[kept] * np.logaddexp(0, gap)
-    query = np.repeat(shown.groups.query, count)[kept]
+    query = np.repeat(shown.window.query, count)[kept]
     x = np.bincount(query, loss, shown.queries)
     w = np.bincount(query, minlength=shown.queries).astype(float)
     return Column("pair_loss", None, x, w)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
-from ulr.features.join import ShownGroups, feature_rows, shown_groups
+from ulr.features.window import Window
 from ulr.kernels.layout import Ragged
 from ulr.kernels.patterns import count_positions
 
@@ -17,10 +16,10 @@ class ShownDocuments:
     """The documents of many displayed lists (groups), list after list; all arrays are int64.
 
     Per document: group and query (indices), position (from 1), clicks, feature_row (row of the
-    features table, -1 without features). Per group: sessions.
+    window's feature matrix, -1 without features). Per group: sessions.
     """
 
-    groups: ShownGroups
+    window: Window
     lists: Ragged
     group: np.ndarray
     query: np.ndarray
@@ -32,12 +31,12 @@ class ShownDocuments:
     @property
     def queries(self) -> int:
         """The number of queries."""
-        return len(self.groups.query_ids)
+        return self.window.queries
 
     @property
     def query_sessions(self) -> np.ndarray:
         """Sessions per query, float64."""
-        return np.bincount(self.groups.query, self.sessions, self.queries)
+        return np.bincount(self.window.query, self.sessions, self.queries)
 
     def sum_by_query(self, values: np.ndarray) -> np.ndarray:
         """Sum a value per document over the documents of each query, float64."""
@@ -46,7 +45,7 @@ class ShownDocuments:
     def document_scores(self, row_scores: np.ndarray | None) -> np.ndarray:
         """Return a score per document, float64; -inf for a document without features.
 
-        row_scores: float64 per row of the features table; None: the displayed order.
+        row_scores: float64 per row of the feature matrix; None: the displayed order.
         """
         if row_scores is None:
             return -self.position.astype(float)
@@ -62,20 +61,18 @@ class ShownDocuments:
         return ranks
 
 
-def load_shown(groups: pa.Table, features: pa.Table) -> ShownDocuments:
-    """Lay out the groups of complete queries, and find the features of their documents."""
-    shown = shown_groups(groups)
-    lists = Ragged(shown.histograms.group_docs)
+def load_shown(window: Window) -> ShownDocuments:
+    """Lay out the documents of the window's groups."""
+    lists = Ragged(window.histograms.group_docs)
     group = lists.owner()
-    sessions, clicks = count_positions(lists.lengths, shown.histograms.patterns)
-    rows = feature_rows(shown, features)
+    sessions, clicks = count_positions(lists.lengths, window.histograms.patterns)
     return ShownDocuments(
-        groups=shown,
+        window=window,
         lists=lists,
         group=group,
-        query=shown.query[group],
+        query=window.query[group],
         position=lists.within() + 1,
         clicks=clicks,
-        feature_row=rows.feature_row[rows.row_of],
+        feature_row=window.feature_row[window.row_of],
         sessions=sessions,
     )

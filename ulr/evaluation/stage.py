@@ -18,9 +18,10 @@ from ulr.errors import UserError
 from ulr.evaluation.metrics import EvaluationPlan
 from ulr.evaluation.tasks import EVALUATED, evaluate_partition
 from ulr.evaluation.totals import STAGE, Totals, metrics_table, read_totals
-from ulr.features.copartition import JoinInputs, copartition
 from ulr.features.files import find_features
-from ulr.groups.window import groups_files, groups_fingerprints
+from ulr.features.split import Split
+from ulr.features.stage import WindowInputs, WindowTable, gather_window
+from ulr.groups.window import groups_fingerprints
 from ulr.models.booster import check_order
 from ulr.propensity.examination import Examination
 from ulr.warehouse.stage import fingerprint, publish_if_changed
@@ -66,17 +67,16 @@ def build_evaluation(
     feature_files = find_features(features)
     check_order(feature_files, models)
     plan = EvaluationPlan(evaluate, *propensities, sigmoid, list(combinations(models, 2)))
-    sources = JoinInputs(
-        warehouse.storage.url,
-        groups_files(warehouse, dates),
-        features,
-        feature_files.paths,
-        test_fraction,
-        "test" if by_query else "all",
+    window_inputs = WindowInputs(
+        warehouse, dates, feature_files, use="test", partitions=evaluate.partitions
     )
 
     def write(metrics: WriteTransaction) -> Totals:
-        totals = evaluate_models(start_spark(), sources, models, plan, evaluate.partitions)
+        window = gather_window(start_spark, window_inputs, force=force)
+        totals = evaluate_models(
+            start_spark(), window, models, plan,
+            split="test" if by_query else "all", test_fraction=test_fraction,
+        )  # fmt: skip
         if not totals.sums:
             raise UserError(
                 f"no held-out query has groups from {dates[0]} to {dates[-1]}; evaluate on more "
@@ -107,15 +107,17 @@ def build_evaluation(
 
 def evaluate_models(
     spark: SparkSession,
-    sources: JoinInputs,
+    window: WindowTable,
     models: Mapping[str, str],
     plan: EvaluationPlan,
-    partitions: int,
+    *,
+    split: Split = "all",
+    test_fraction: float = 0.0,
 ) -> Totals:
     """Evaluate models (LightGBM text by name) in Spark tasks; the driver collects totals only."""
     evaluate = partial(evaluate_partition, models=dict(models), plan=plan)
-    rows = copartition(spark, sources, partitions).mapInArrow(evaluate, EVALUATED).collect()
-    return reduce(add, (read_totals(row.totals) for row in rows), Totals())
+    tasks = window.map(spark, evaluate, EVALUATED, split=split, test_fraction=test_fraction)
+    return reduce(add, (read_totals(row.totals) for row in sorted(tasks.collect())), Totals())
 
 
 def published_totals(warehouse: Warehouse, method: str, text: str) -> Totals | None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,15 +17,26 @@ import pyarrow.parquet as pq
 from ulr.engine.columns import list_array, without_views
 from ulr.errors import InvalidData, UserError
 from ulr.features.letor import read_letor
+from ulr.features.shown import ShownQueries
 from ulr.warehouse.schema import features_schema
 from ulr.warehouse.storage import Storage, StoredFile, open_filesystem
 
 BATCH_ROWS = 65_536
+_PART_BYTES = 64 << 20  # larger files are read by several tasks
 _NAMES = "names"  # metadata of the column `features`: a JSON list of feature names
 _SPARK_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 _LETOR_SUFFIXES = (".txt", ".txt.gz", ".letor", ".svm")
 # Characters that LightGBM's text format does not allow in feature names.
 _INVALID_IN_NAMES = re.compile(r'[\s",:\[\]{}]')
+
+
+class FeaturePart(NamedTuple):
+    """Row groups of a file of features: the k-th of `of` parts. size: bytes, about."""
+
+    file: int
+    k: int
+    of: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,19 @@ class FeatureFiles:
     def identity(self) -> list[list[object]]:
         """Name, size and modification time of each file, for fingerprints."""
         return [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in self.files]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    def parts(self) -> list[FeaturePart]:
+        """Return all files, those of many megabytes in several parts."""
+        parts = []
+        for number, file in enumerate(self.files):
+            of = 1 if file.path.endswith(_LETOR_SUFFIXES) else max(1, file.size // _PART_BYTES)
+            parts += [FeaturePart(number, k, of, file.size // of) for k in range(of)]
+        return parts
 
     def names(self) -> list[str]:
         """Return the names of the features; empty if the first file has none."""
@@ -77,25 +102,52 @@ def with_names(table: pa.Table, names: Sequence[str]) -> pa.Table:
     return table.cast(table.schema.set(index, field))
 
 
-def read_features(url: str, path: str, names: Sequence[str] = ()) -> Iterator[pa.Table]:
-    """Yield a file's rows in batches with `features_schema`; a missing label is null.
+def read_features(
+    features: FeatureFiles,
+    part: FeaturePart,
+    names: Sequence[str] = (),
+    shown: ShownQueries | None = None,
+) -> Iterator[pa.Table]:
+    """Yield the rows of a part in batches with `features_schema`; a missing label is null.
 
-    names: feature names of another file of the table; UserError if the names of this file differ.
+    names: feature names of the first file; UserError if the names of this file differ.
+    shown: queries to read. Row groups without any of them are not read.
     """
+    path = features.paths[part.file]
     if path.endswith(_LETOR_SUFFIXES):
-        yield _letor_table(url, path)
+        yield _chosen(_letor_table(features.url, path), shown)
         return
-    fs, _ = open_filesystem(url)
+    fs, _ = open_filesystem(features.url)
     with fs.open_input_file(path) as stream:
         file = pq.ParquetFile(stream)
-        columns = [n for n in features_schema.names if n in file.schema_arrow.names]
-        missing = [n for n in features_schema.names if n not in columns and n != "label"]
-        if missing:
-            raise UserError(f"{path}: no column {missing[0]}; expected query_id, doc_id, features")
+        columns = _check_columns(file, path)
         if difference := name_difference(names, _names(file, path)):
             raise UserError(f"{path}: {difference} in another file; write all files in one order")
-        for batch in file.iter_batches(BATCH_ROWS, columns=columns):
-            yield _typed(batch, path)
+        first, last = (file.num_row_groups * k // part.of for k in (part.k, part.k + 1))
+        groups = [g for g in range(first, last) if _any_shown(file, g, shown)]
+        if not groups:
+            return
+        for batch in file.iter_batches(BATCH_ROWS, groups, columns, use_threads=False):
+            yield _chosen(_typed(batch, path), shown)
+
+
+def _any_shown(file: pq.ParquetFile, group: int, shown: ShownQueries | None) -> bool:
+    if shown is None:
+        return True
+    ids = file.read_row_group(group, columns=["query_id"], use_threads=False)["query_id"]
+    return bool(shown.contains(ids.cast(pa.string())).any())
+
+
+def _chosen(table: pa.Table, shown: ShownQueries | None) -> pa.Table:
+    return table if shown is None else table.filter(pa.array(shown.contains(table["query_id"])))
+
+
+def _check_columns(file: pq.ParquetFile, path: str) -> list[str]:
+    columns = [n for n in features_schema.names if n in file.schema_arrow.names]
+    missing = [n for n in features_schema.names if n not in columns and n != "label"]
+    if missing:
+        raise UserError(f"{path}: no column {missing[0]}; expected query_id, doc_id, features")
+    return columns
 
 
 def name_difference(expected: Sequence[str], names: Sequence[str]) -> str:

@@ -1,92 +1,134 @@
-"""Groups of a window as flat arrays, joined with the rows of a features table.
+"""Join the groups of a window with feature rows: one row of the table `window` per query.
 
 Names become 64-bit hashes; a (query, document) is identified by the two hashes, 128 bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from ulr.engine.columns import hashes, offsets_and_values, whole
+from ulr.engine.columns import hashes, list_array, offsets_and_values, whole
+from ulr.features.matrix import feature_width, take_features
 from ulr.groups.window import sum_window
-from ulr.kernels.layout import Histograms
+from ulr.kernels.layout import Patterns, offsets_of
 from ulr.kernels.merge import group_keys
+from ulr.warehouse.schema import window_schema
 
 
-@dataclass(frozen=True)
-class ShownGroups:
-    """Distinct (query, segment, ranking) of a window, by query.
+class _Groups(NamedTuple):
+    """Distinct (query, segment, ranking), sorted. query: int64 per row; first: first row of each
+    query; group_docs: int64 offsets of the documents of each row."""
 
-    query: int64 per group, counted from 0; query_ids and query_hash (uint64): one per query.
-    docs: the documents of each group in turn. segment: name per group, null for none.
-    """
-
-    query_ids: pa.Array
-    query_hash: np.ndarray
+    rows: pa.Table
+    patterns: Patterns
     query: np.ndarray
-    segment: pa.Array
+    first: np.ndarray
+    query_hash: np.ndarray
+    group_docs: np.ndarray
     docs: pa.Array
-    histograms: Histograms
 
-    def tables_of(self, segments: Mapping[str, int]) -> np.ndarray:
-        """Return the number of each group's segment (int64), 0 if it is not in `segments`."""
-        return np.array([segments.get(s, 0) for s in self.segment.to_pylist()], np.int64)
+    def by_query(self, per_group: np.ndarray) -> np.ndarray:
+        """Return the sum of an integer per group over the groups of each query, int64."""
+        return np.diff(offsets_of(per_group)[np.append(self.first, self.query.size)])
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Distinct (query, document), by query.
+class _Documents(NamedTuple):
+    """Documents of each query, as in `window_schema`.
 
-    row_of: int64 per shown document. query_rows: int64 offsets, queries + 1. names: document per
-    row. feature_row: int64 index into the features table, -1 if the document is not in it.
-    duplicates: rows of the features table that repeat a (query, document).
+    sizes, featured, duplicates: int64 per query. feature_row: int64 per featured document, its row
+    of the features table. row_of: int64 per shown document, its index within its query.
     """
 
-    row_of: np.ndarray
-    query_rows: np.ndarray
     names: pa.Array
+    sizes: np.ndarray
+    featured: np.ndarray
+    duplicates: np.ndarray
+    labels: pa.Array
     feature_row: np.ndarray
-    duplicates: int
+    row_of: np.ndarray
 
 
-def shown_groups(groups: pa.Table) -> ShownGroups:
-    """Sum the groups of a window and number their queries."""
-    summed, patterns = sum_window(groups)
-    query_hash = hashes(summed["query_id"])
+def join_features(groups: pa.Table, features: pa.Table) -> pa.Table:
+    """Return rows of `window_schema` for queries whose groups and feature rows are all here.
+
+    groups: rows of `groups_schema`, of any dates. features: rows of `features_schema`; of several
+    rows of one document the first counts. Rows of queries without groups are ignored.
+    """
+    if groups.num_rows == 0:
+        return window_schema.empty_table()
+    shown = _sum_groups(groups)
+    documents = _number_documents(shown, features)
+    width = feature_width(features, documents.feature_row)
+    matrix = take_features(features, documents.feature_row, width)
+    sizes, patterns = np.diff(shown.group_docs), np.diff(shown.patterns.count_offsets)
+    lengths = shown.by_query(np.ones(shown.query.size, np.int64))
+    columns = {
+        "query_id": whole(shown.rows["query_id"]).take(pa.array(shown.first)),
+        "doc_ids": list_array(documents.sizes, documents.names),
+        "featured": pa.array(documents.featured, pa.int32()),
+        "labels": list_array(documents.sizes, documents.labels),
+        "features": list_array(documents.featured * width, pa.array(matrix.reshape(-1))),
+        "duplicates": pa.array(documents.duplicates, pa.int32()),
+        "segments": list_array(lengths, whole(shown.rows["segment"])),
+        "rankings": list_array(lengths, whole(shown.rows["ranking"])),
+        "group_sizes": list_array(lengths, sizes.astype(np.int32)),
+        "doc_rows": list_array(shown.by_query(sizes), documents.row_of.astype(np.int32)),
+        "pattern_counts": list_array(lengths, patterns.astype(np.int32)),
+        "patterns": list_array(
+            shown.by_query(np.diff(shown.patterns.word_offsets)), shown.patterns.words
+        ),
+        "counts": list_array(shown.by_query(patterns), shown.patterns.counts),
+    }
+    return pa.table([columns[name] for name in window_schema.names], schema=window_schema)
+
+
+def _sum_groups(groups: pa.Table) -> _Groups:
+    rows, patterns = sum_window(groups)
+    query_hash = hashes(rows["query_id"])
     query, first = group_keys(query_hash, np.zeros(query_hash.size, np.uint64))
-    group_docs, docs = offsets_and_values(summed["doc_ids"])
-    return ShownGroups(
-        query_ids=whole(summed["query_id"]).take(pa.array(first)),
-        query_hash=query_hash[first],
-        query=query,
-        segment=whole(summed["segment"]),
-        docs=docs,
-        histograms=Histograms(group_docs, patterns),
-    )
+    group_docs, docs = offsets_and_values(rows["doc_ids"])
+    return _Groups(rows, patterns, query, first, query_hash[first], group_docs, docs)
 
 
-def feature_rows(shown: ShownGroups, features: pa.Table) -> Rows:
-    """Number the distinct documents of each query and find their rows in the features table."""
-    query_of_doc = np.repeat(shown.query, shown.histograms.sizes)
-    doc_hash = hashes(shown.docs)
-    row_of, first = group_keys(shown.query_hash[query_of_doc], doc_hash)
-    query_of_row = query_of_doc[first]
-    # Number shown rows and feature rows together: equal keys get equal numbers.
-    queries = [shown.query_hash[query_of_row], hashes(features["query_id"])]
-    documents = [doc_hash[first], hashes(features["doc_id"])]
-    key, _ = group_keys(np.concatenate(queries), np.concatenate(documents))
-    row_of_feature = key[first.size :]
-    matches = np.flatnonzero(row_of_feature < first.size)[::-1]
-    feature_row = np.full(first.size, -1, np.int64)
-    feature_row[row_of_feature[matches]] = matches  # in reverse, so that the first of several wins
-    return Rows(
-        row_of=row_of,
-        query_rows=np.searchsorted(query_of_row, np.arange(len(shown.query_ids) + 1)),
-        names=shown.docs.take(pa.array(first)),
-        feature_row=feature_row,
-        duplicates=int(matches.size - (feature_row >= 0).sum()),
+def _number_documents(shown: _Groups, features: pa.Table) -> _Documents:
+    queries = shown.first.size
+    query_of_shown = np.repeat(shown.query, np.diff(shown.group_docs))
+    # Number the queries of both tables together: a number below `queries` is a shown query.
+    feature_query = hashes(features["query_id"])
+    both = np.concatenate([shown.query_hash, feature_query])
+    query_of_feature = group_keys(both, np.zeros(both.size, np.uint64))[0][queries:]
+    used = np.flatnonzero(query_of_feature < queries)
+    # Number the documents, those with features first: equal keys get equal numbers.
+    query = np.concatenate([query_of_feature[used], query_of_shown])
+    document = np.concatenate([hashes(features["doc_id"])[used], hashes(shown.docs)])
+    number, first = group_keys(shown.query_hash[query], document)
+    label = whole(features["label"]).take(pa.array(used)).fill_null(-1).to_numpy()
+    is_featured = first < used.size
+    label_of = np.full(first.size, -1, np.int32)
+    label_of[is_featured] = label[first[is_featured]]
+    is_shown = np.zeros(first.size, bool)
+    is_shown[number[used.size :]] = True
+    kept = np.flatnonzero(is_shown | (label_of >= 0))
+    kept = kept[np.argsort(query[first[kept]], kind="stable")]
+    query_of_kept = query[first[kept]]
+    sizes = np.bincount(query_of_kept, minlength=queries)
+    index = np.empty(first.size, np.int64)
+    index[kept] = np.arange(kept.size) - offsets_of(sizes)[query_of_kept]
+    featured = kept[is_featured[kept]]
+    rows_of_shown = is_shown[number[: used.size]]
+    shown_featured = is_shown & is_featured
+    duplicates = np.bincount(query[: used.size][rows_of_shown], minlength=queries)
+    duplicates -= np.bincount(query[first[shown_featured]], minlength=queries)
+    every_name = [whole(features["doc_id"]).take(pa.array(used)), shown.docs]
+    return _Documents(
+        names=pa.chunked_array(every_name).take(pa.array(first[kept])).combine_chunks(),
+        sizes=sizes,
+        featured=np.bincount(query[first[featured]], minlength=queries),
+        duplicates=duplicates,
+        labels=pa.array(label_of[kept], mask=label_of[kept] < 0),
+        feature_row=used[first[featured]],
+        row_of=index[number[used.size :]],
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from pyspark.sql import SparkSession
 
-from ulr.features.copartition import JoinInputs, copartition
+from ulr.engine.tasks import partitions_for
 from ulr.features.files import find_features
 from ulr.models.booster import check_order
-from ulr.models.tasks import SCORED, score_partition
+from ulr.models.tasks import write_scores
 from ulr.warehouse.stage import fingerprint, publish_if_changed
 from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction
 
@@ -22,24 +21,28 @@ def build_scores(
     features: str,
     model: str,
     name: str,
-    partitions: int,
+    partitions: int | None,
     force: bool = False,
 ) -> Outcome:
-    """Publish `scores` of the features under the model text; `name` is recorded with them."""
+    """Publish `scores` of the features under the model text; `name` is recorded with them.
+
+    partitions: files of the table; None: chosen from the bytes of the features.
+    """
     feature_files = find_features(features)
     check_order(feature_files, {name: model})
-    sources = JoinInputs("", [], features, feature_files.paths)
+    parts = partitions or partitions_for(feature_files.size)
 
     def write(scores: WriteTransaction) -> None:
-        score = partial(score_partition, url=scores.url, model=model, name=name)
-        rows = copartition(start_spark(), sources, partitions).mapInArrow(score, SCORED).collect()
-        scores.publish({"rows": sum(r.rows for r in rows), "queries": sum(r.queries for r in rows)})
+        counts = write_scores(
+            start_spark(), feature_files, model, name, url=scores.url, partitions=parts
+        )
+        scores.publish(counts)
 
     outcome, _ = publish_if_changed(
         warehouse,
         "scores",
         inputs={"features": feature_files.identity, "model": fingerprint(model)},
-        settings={"model": name, "partitions": partitions},
+        settings={"model": name, "partitions": parts},
         not_in_fingerprint=["model"],
         write=write,
         force=force,

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from ulr.features.join import Rows, ShownGroups
+from ulr.features.window import Window
 from ulr.kernels.layout import PairLists, Ragged, WeightedPairs, offsets_of
 
 
-def by_ranking(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairLists:
+def by_ranking(window: Window, pairs: WeightedPairs) -> PairLists:
     """Return one list per displayed ranking that has a pair."""
-    lists, pair_counts = Ragged(shown.histograms.group_docs), np.diff(pairs.offsets)
+    lists, pair_counts = Ragged(window.histograms.group_docs), np.diff(pairs.offsets)
     paired = pair_counts > 0
-    queries = rows.query_rows.size - 1
+    queries = window.query_rows.size - 1
     in_paired = np.repeat(paired, lists.lengths)
-    first_row = rows.query_rows[np.repeat(shown.query, lists.lengths)]
+    first_row = window.query_rows[np.repeat(window.query, lists.lengths)]
     return PairLists(
-        query_rows=rows.query_rows,
-        query_groups=offsets_of(np.bincount(shown.query[paired], minlength=queries)),
+        query_rows=window.query_rows,
+        query_groups=offsets_of(np.bincount(window.query[paired], minlength=queries)),
         group_docs=offsets_of(lists.lengths[paired]),
         group_pairs=offsets_of(pair_counts[paired]),
-        doc_row=(rows.row_of - first_row)[in_paired].astype(np.int32),
+        doc_row=(window.row_of - first_row)[in_paired].astype(np.int32),
         position=(lists.within() + 1)[in_paired].astype(np.int32),
         i=pairs.i,
         j=pairs.j,
@@ -29,25 +29,25 @@ def by_ranking(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairList
     )
 
 
-def by_query(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairLists:
+def by_query(window: Window, pairs: WeightedPairs) -> PairLists:
     """Return one list per query, of all its documents; weights of equal pairs are summed."""
     group = Ragged(pairs.offsets).owner()
-    first = shown.histograms.group_docs[group]
-    i, j = rows.row_of[first + pairs.i], rows.row_of[first + pairs.j]
+    first = window.histograms.group_docs[group]
+    i, j = window.row_of[first + pairs.i], window.row_of[first + pairs.j]
     u_ij, u_ji = np.where(i < j, (pairs.u_ij, pairs.u_ji), (pairs.u_ji, pairs.u_ij))
     i, j = np.minimum(i, j), np.maximum(i, j)
     order = np.lexsort((j, i))  # rows of a query are consecutive, so this sorts by query too
-    i, j, query = i[order], j[order], shown.query[group][order]
+    i, j, query = i[order], j[order], window.query[group][order]
     new = np.flatnonzero(np.diff(i, prepend=-1) | np.diff(j, prepend=-1))
-    first_row = rows.query_rows[query[new]]
-    queries = rows.query_rows.size - 1
+    first_row = window.query_rows[query[new]]
+    queries = window.query_rows.size - 1
     return PairLists(
-        query_rows=rows.query_rows,
+        query_rows=window.query_rows,
         query_groups=np.arange(queries + 1, dtype=np.int64),
-        group_docs=rows.query_rows,
+        group_docs=window.query_rows,
         group_pairs=offsets_of(np.bincount(query[new], minlength=queries)),
-        doc_row=Ragged(rows.query_rows).within().astype(np.int32),
-        position=_single_positions(shown, rows),
+        doc_row=Ragged(window.query_rows).within().astype(np.int32),
+        position=_single_positions(window),
         i=(i[new] - first_row).astype(np.int32),
         j=(j[new] - first_row).astype(np.int32),
         u_ij=_sums(u_ij[order], new),
@@ -55,13 +55,13 @@ def by_query(shown: ShownGroups, rows: Rows, pairs: WeightedPairs) -> PairLists:
     )
 
 
-def _single_positions(shown: ShownGroups, rows: Rows) -> np.ndarray:
+def _single_positions(window: Window) -> np.ndarray:
     """Return the position of each row (int32), or 0 if it was shown at several."""
-    position = Ragged(shown.histograms.group_docs).within() + 1
-    low = np.full(rows.feature_row.size, np.iinfo(np.int64).max)
-    high = np.zeros(rows.feature_row.size, np.int64)
-    np.minimum.at(low, rows.row_of, position)
-    np.maximum.at(high, rows.row_of, position)
+    position = Ragged(window.histograms.group_docs).within() + 1
+    low = np.full(window.feature_row.size, np.iinfo(np.int64).max)
+    high = np.zeros(window.feature_row.size, np.int64)
+    np.minimum.at(low, window.row_of, position)
+    np.maximum.at(high, window.row_of, position)
     return np.where(low == high, low, 0).astype(np.int32)
 
 

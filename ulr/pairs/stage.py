@@ -9,9 +9,8 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Pairs
-from ulr.features.copartition import JoinInputs
 from ulr.features.files import find_features
-from ulr.groups.window import groups_files, groups_fingerprints
+from ulr.features.stage import WindowInputs, gather_window
 from ulr.pairs.config import PairConfig, make_pair_config
 from ulr.pairs.health import health_table
 from ulr.pairs.tasks import estimate_variance, write_pairs
@@ -34,34 +33,26 @@ def build_pairs(
 ) -> Outcome:
     """Publish `pairs` of one method over a window, and statistics of their weights in `metrics`."""
     pair_config = _pair_config(pairs, warehouse)
-    feature_files = find_features(features)
-    sources = JoinInputs(
-        warehouse.storage.url, groups_files(warehouse, dates), features, feature_files.paths,
-        pairs.test_fraction, "train",
-    )  # fmt: skip
+    window_inputs = WindowInputs(
+        warehouse, dates, find_features(features), partitions=pairs.partitions
+    )
     psi = pair_config.psi
     weights = [
         pair_config.tables.tolist(),
         None if psi is None else psi.tolist(),
         dict(pair_config.segments),
     ]
-    inputs = {
-        "groups": groups_fingerprints(warehouse, dates),
-        "features": feature_files.identity,
-        "weights": fingerprint(weights),
-    }
-    if names := feature_files.names():
-        inputs["feature_names"] = names
+    inputs = window_inputs.fingerprints | {"weights": fingerprint(weights)}
 
     def write(table: WriteTransaction, health: WriteTransaction) -> None:
-        spark, config = start_spark(), pair_config
+        config, window = pair_config, gather_window(start_spark, window_inputs, force=force)
         if psi is not None and config.co_click_variance is None:
             variance = estimate_variance(
-                spark, sources, psi, config.segments, partitions=pairs.partitions
+                start_spark(), window, psi, config.segments, test_fraction=pairs.test_fraction
             )
             config = replace(config, co_click_variance=variance)
         report = write_pairs(
-            spark, sources, config, pairs_url=table.url, partitions=pairs.partitions
+            start_spark(), window, config, pairs_url=table.url, test_fraction=pairs.test_fraction
         )
         prior = None if psi is None else config.co_click_variance
         health.write_table(health_table(config.method, report.health, prior))

@@ -1,4 +1,4 @@
-"""Groups and features of complete queries in, rows of the pairs table out. Arrow; no Spark."""
+"""Rows of the table `window` in, rows of the table `pairs` out. Arrow; no Spark."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ulr.engine.columns import lists
 from ulr.errors import InvalidData
-from ulr.features.join import Rows, ShownGroups, feature_rows, shown_groups
-from ulr.features.matrix import feature_width, take_features
-from ulr.groups.histograms import cut_lists
+from ulr.features.window import Window, load_window, shown_rows
 from ulr.kernels.layout import PairLists, WeightedPairs, take_queries
 from ulr.pairs.config import PairConfig
 from ulr.pairs.groupings import GROUPINGS, drop_documents
@@ -34,60 +31,36 @@ class PairReport:
         return PairReport(self.counts + other.counts, self.health + other.health)
 
 
-@dataclass(frozen=True)
-class _Joined:
-    """Groups joined with features.
-
-    labels: int32 per row, -1 if unknown. present: bool per row, whether it has features. too_deep:
-    shown documents below the last position with known examination.
-    """
-
-    shown: ShownGroups
-    rows: Rows
-    labels: np.ndarray
-    present: np.ndarray
-    too_deep: int
-
-
-def build_pair_table(
-    groups: pa.Table, features: pa.Table, config: PairConfig
-) -> tuple[pa.Table, PairReport]:
-    """Return rows of `pairs_schema` for queries whose groups and features are all here.
+def build_pair_table(queries: pa.Table, config: PairConfig) -> tuple[pa.Table, PairReport]:
+    """Return rows of `pairs_schema` for rows of `window_schema`.
 
     Documents shown below the last position with known examination make no pair.
     """
-    joined = _join(groups, features, config)
-    weighted, health = _weigh(joined, config)
-    arrays = _group(joined, weighted, config)
-    table = _lay_out(joined, arrays, features)
-    return table, PairReport(_count(joined, weighted, arrays), health)
+    window = shown_rows(load_window(queries, config.depth))
+    if config.missing_features == "error":
+        _check_features(window)
+    weighted, health = _weigh(window, config)
+    arrays = _group(window, weighted, config)
+    return _lay_out(window, arrays), PairReport(_count(window, weighted, arrays), health)
 
 
-def _join(groups: pa.Table, features: pa.Table, config: PairConfig) -> _Joined:
-    too_deep = np.maximum(lists(groups["doc_ids"]).lengths - config.depth, 0)
-    shown = shown_groups(cut_lists(groups, config.depth))
-    rows = feature_rows(shown, features)
-    present = rows.feature_row >= 0
-    if config.missing_features == "error" and not present.all():
+def _check_features(window: Window) -> None:
+    present = window.feature_row >= 0
+    if not present.all():
         first = int(np.argmin(present))
-        query = shown.query_ids[int(np.searchsorted(rows.query_rows, first, side="right")) - 1]
+        query = window.query_ids[int(np.searchsorted(window.query_rows, first, side="right")) - 1]
         raise InvalidData(
             f"no features for {(~present).sum()} of {present.size} shown documents, such as query "
-            f"{query}, document {rows.names[first]}; add them or set pairs.missing_features=drop"
+            f"{query}, document {window.names[first]}; add them or set pairs.missing_features=drop"
         )
-    labels = np.full(present.size, -1, np.int32)
-    if "label" in features.column_names:
-        known = features["label"].fill_null(-1).to_numpy()
-        labels[present] = known[rows.feature_row[present]]
-    return _Joined(shown, rows, labels, present, int(too_deep.sum()))
 
 
-def _weigh(joined: _Joined, config: PairConfig) -> tuple[WeightedPairs, WeightHealth]:
-    histograms = joined.shown.histograms
+def _weigh(window: Window, config: PairConfig) -> tuple[WeightedPairs, WeightHealth]:
+    histograms = window.histograms
     if config.method == LABELS:
-        pairs = weigh_labels(histograms, joined.labels[joined.rows.row_of])
+        pairs = weigh_labels(histograms, window.labels[window.row_of])
         return pairs, WeightHealth.empty()
-    table_of = joined.shown.tables_of(config.segments)
+    table_of = window.tables_of(config.segments)
     variance = config.co_click_variance
     if config.psi is not None and variance is None:
         variance = prior_variance(co_click_sums(histograms, table_of, config.psi))
@@ -103,9 +76,9 @@ def _weigh(joined: _Joined, config: PairConfig) -> tuple[WeightedPairs, WeightHe
     )
 
 
-def _group(joined: _Joined, weighted: WeightedPairs, config: PairConfig) -> PairLists:
-    arrays = GROUPINGS[config.grouping](joined.shown, joined.rows, weighted)
-    return drop_documents(arrays, joined.present)
+def _group(window: Window, weighted: WeightedPairs, config: PairConfig) -> PairLists:
+    arrays = GROUPINGS[config.grouping](window, weighted)
+    return drop_documents(arrays, window.feature_row >= 0)
 
 
 def _with_pairs(arrays: PairLists) -> np.ndarray:
@@ -114,19 +87,19 @@ def _with_pairs(arrays: PairLists) -> np.ndarray:
     return counts > 0
 
 
-def _lay_out(joined: _Joined, arrays: PairLists, features: pa.Table) -> pa.Table:
+def _lay_out(window: Window, arrays: PairLists) -> pa.Table:
     """Return one row per query that has a pair."""
-    rows, chosen = joined.rows, _with_pairs(arrays)
-    kept = np.flatnonzero(joined.present)[np.repeat(chosen, np.diff(arrays.query_rows))]
-    width = feature_width(features, rows.feature_row[joined.present])
-    matrix = take_features(features, rows.feature_row[kept], width)
-    labels = joined.labels[kept]
+    chosen = _with_pairs(arrays)
+    present = np.flatnonzero(window.feature_row >= 0)
+    kept = present[np.repeat(chosen, np.diff(arrays.query_rows))]
+    matrix = window.matrix[window.feature_row[kept]]
+    width, labels = matrix.shape[1], window.labels[kept]
     arrays = take_queries(arrays, chosen)
     docs_at = arrays.group_docs[arrays.query_groups]
     pairs_at = arrays.group_pairs[arrays.query_groups]
     columns = {
-        "query_id": joined.shown.query_ids.filter(pa.array(chosen)),
-        "doc_ids": _lists(arrays.query_rows, rows.names.take(pa.array(kept))),
+        "query_id": window.query_ids.filter(pa.array(chosen)),
+        "doc_ids": _lists(arrays.query_rows, window.names.take(pa.array(kept))),
         "labels": _lists(arrays.query_rows, pa.array(labels, mask=labels < 0)),
         "features": _lists(arrays.query_rows * width, pa.array(matrix.reshape(-1))),
         "group_sizes": _lists(arrays.query_groups, np.diff(arrays.group_docs)),
@@ -147,16 +120,16 @@ def _lists(offsets: np.ndarray, values: pa.Array | np.ndarray) -> pa.Array:
     return pa.ListArray.from_arrays(offsets.astype(np.int32), values)
 
 
-def _count(joined: _Joined, weighted: WeightedPairs, arrays: PairLists) -> Counter[str]:
+def _count(window: Window, weighted: WeightedPairs, arrays: PairLists) -> Counter[str]:
     weighted_groups = np.diff(weighted.offsets) > 0
     return Counter(
         groups=weighted_groups.size,
         groups_without_pairs=int((~weighted_groups).sum()),
-        sessions=int(joined.shown.histograms.patterns.counts.sum()),
-        documents=joined.present.size,
-        documents_without_features=int((~joined.present).sum()),
-        duplicate_features=joined.rows.duplicates,
-        documents_too_deep=joined.too_deep,
+        sessions=int(window.histograms.patterns.counts.sum()),
+        documents=window.feature_row.size,
+        documents_without_features=int((window.feature_row < 0).sum()),
+        duplicate_features=window.duplicates,
+        documents_too_deep=window.too_deep,
         queries=arrays.queries,
         queries_without_pairs=int((~_with_pairs(arrays)).sum()),
         pairs=arrays.pairs,

@@ -27,8 +27,8 @@ class OverlayWarehouse(Warehouse):
         health = table == "metrics" and partition.startswith(_HEALTH) and "pairs" in self.shared
         return table not in self.shared and not health
 
-    def home_of(self, table: str) -> Warehouse:
-        return self if self.owns(table) else self.base.home_of(table)
+    def layers(self) -> list[Warehouse]:
+        return [self, *self.base.layers()]
 
     def storage_of(self, table: str, partition: str = "") -> Storage:
         if self.owns(table, partition):

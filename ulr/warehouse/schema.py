@@ -109,6 +109,38 @@ features_schema = pa.schema(
     ]
 )
 
+# One row per query that was shown in a window of dates, with everything that pairs and evaluation
+# read. Unique: query_id. One folder per use; a query's partition is its hash modulo the number of
+# partitions; sorted by query_id.
+#   doc_ids       shown documents, and labelled documents that were not shown: first those with
+#                 features, in the order of the features table, then those without
+#   featured      number of documents with features
+#   labels        golden relevance of each document, null if unknown
+#   features      feature vectors of the first `featured` documents, concatenated
+#   duplicates    feature rows of shown documents that repeat an earlier row; they are not used
+#   segments, rankings, group_sizes   one entry per distinct (segment, ranking), sorted, nulls last:
+#                 its segment, the hash of its ranking as in `groups`, and its number of documents
+#   doc_rows      index in doc_ids of every document of every ranking, by position
+#   pattern_counts, patterns, counts  click patterns of every ranking, summed over dates and arms:
+#                 their number, their words and their sessions, as in `groups`
+window_schema = pa.schema(
+    [
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("doc_ids", pa.list_(pa.string()), nullable=False),
+        pa.field("featured", pa.int32(), nullable=False),
+        pa.field("labels", pa.list_(pa.int32()), nullable=False),
+        pa.field("features", pa.list_(pa.float32()), nullable=False),
+        pa.field("duplicates", pa.int32(), nullable=False),
+        pa.field("segments", pa.list_(pa.string()), nullable=False),
+        pa.field("rankings", pa.list_(pa.int64()), nullable=False),
+        pa.field("group_sizes", pa.list_(pa.int32()), nullable=False),
+        pa.field("doc_rows", pa.list_(pa.int32()), nullable=False),
+        pa.field("pattern_counts", pa.list_(pa.int32()), nullable=False),
+        pa.field("patterns", pa.list_(pa.int64()), nullable=False),
+        pa.field("counts", pa.list_(pa.int64()), nullable=False),
+    ]
+)
+
 # One row per query that has a pair, with all data for training. Unique: query_id. One folder per
 # method; sorted by query_id.
 #   doc_ids      distinct documents of the query; each is one training row

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,10 @@ class Storage:
             if i.is_file
         ]
         return [f for f in files if not any(p[:1] in "._" for p in f.path.split("/"))]
+
+    def stat(self, paths: Sequence[str]) -> list[StoredFile]:
+        """Return size and time of files, given by the filesystem's paths."""
+        return [StoredFile(i.path, i.size, i.mtime_ns) for i in self.fs.get_file_info(list(paths))]
 
     def _infos(self, parts: tuple[str, ...], recursive: bool) -> list[pafs.FileInfo]:
         selector = pafs.FileSelector(self.path(*parts), allow_not_found=True, recursive=recursive)

@@ -117,13 +117,13 @@ class Warehouse:
         """Return whether the partition is stored here; an overlay reads some from its base."""
         return True
 
+    def layers(self) -> list[Warehouse]:
+        """Return this warehouse and those that it is based on, nearest first."""
+        return [self]
+
     def storage_of(self, table: str, partition: str = "") -> Storage:
         """Return the storage that holds the partition."""
         return self.storage
-
-    def home_of(self, table: str) -> Warehouse:
-        """Return the warehouse that writes the table; that of an overlay may be its base."""
-        return self
 
     def current(self, table: str, partition: str = "") -> Manifest | None:
         """Return the published version, or None."""
