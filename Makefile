@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+WARM := $(VENV)/.warm
 BENCHES ?= groups propensities pairs kernels training quality distributed score nightly growth
 BENCH_READY := $(VENV)/.bench-ready
 
@@ -14,7 +15,7 @@ PYTEST_PURE := $(PYTEST) -n 3 -m "not spark and not cluster"
 
 .PHONY: demo test test-pure coverage bench dist docs pictures transcript lint format clean java
 
-test: $(READY) java lint
+test: $(WARM) java lint
 	$(PYTEST) -n 2
 
 # The tests that need neither Java nor Spark.
@@ -25,7 +26,7 @@ test-pure: $(READY)
 coverage: $(READY)
 	$(PYTEST_PURE) --cov ulr --cov-report term:skip-covered
 
-demo: $(READY) java
+demo: $(WARM) java
 	rm -rf data/demo
 	$(BIN)/ulr simulate --conf conf/demo.yaml
 	$(BIN)/ulr nightly --conf conf/demo.yaml --date 2026-01-01..2026-01-07
@@ -79,6 +80,11 @@ $(READY): requirements.lock setup.py
 	$(BIN)/python -m pip install -q -r requirements.lock
 	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $(READY)
+
+# The kernels are compiled once for this machine; the commands then load them.
+$(WARM): $(READY) $(wildcard ulr/kernels/*.py) | java
+	$(BIN)/ulr warm-up
+	@touch $(WARM)
 
 $(BENCH_READY): $(READY) requirements-bench.lock
 	$(BIN)/python -m pip install -q -r requirements.lock -r requirements-bench.lock

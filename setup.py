@@ -55,6 +55,7 @@ setup(
         "PyYAML>=6",
         "rich>=13",
         "scipy>=1.13",
+        "threadpoolctl>=3",  # installed by scikit-learn, which mlflow requires
     ],
     extras_require={
         # moto: an S3 server for tests

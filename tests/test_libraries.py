@@ -17,7 +17,7 @@ ALLOWED = {
     "pyspark": (
         "engine/", "ml/", "pipeline/", "cli/",
         "clicklog/pages", "groups/deduplicate",
-        "training/distributed/driver", "training/distributed/shuffle",
+        "training/distributed/driver",
         "training/distributed/barrier",
     ),
 }  # fmt: skip

@@ -13,6 +13,10 @@ class InvalidData(UserError):
     exit_code = 3
 
 
+class LockTaken(UserError):
+    """Another process is writing the same folder of the warehouse."""
+
+
 class EnvironmentCheckFailed(UserError):
     """The machine or a required service is not ready for the stages."""
 

@@ -6,6 +6,7 @@ import pty
 import threading
 from types import SimpleNamespace
 
+import pyspark
 import pytest
 
 from ulr.cli import progress
@@ -85,7 +86,7 @@ def test_spark_tasks_of_the_active_stage_are_followed():
 
     infos, bars = iter(STAGE_INFOS), Bars()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(progress.SparkContext, "_active_spark_context", object())
+        patch.setattr(pyspark.SparkContext, "_active_spark_context", object())
         patch.setattr(progress, "_first_active", lambda context: next(infos))
         progress._follow(bars, 0, Done())
     assert bars.updates == [("reset", 6), ("completed", 2), ("completed", 5),

@@ -14,7 +14,7 @@ from ulr.engine.failures import reraise_user_errors, summarize, user_error_in
 from ulr.errors import InvalidData, UserError
 from ulr.ml.estimator import UnbiasedLambdaMART
 from ulr.training.distributed.driver import DistributedOptions, train_on_spark
-from ulr.training.distributed.shuffle import PairFiles
+from ulr.training.distributed.pair_files import PairFiles
 from ulr.training.plan import TrainPlan
 from ulr.warehouse.stage import publish_if_changed
 from ulr.warehouse.tables import Warehouse

@@ -1,6 +1,5 @@
 """Lambda gradients: oracle, finite differences, extremes, invariances."""
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,14 +8,17 @@ from hypothesis import strategies as st
 from tests.support import oracle_pairs as oracle
 from tests.support.pair_samples import group_lists, random_pairs
 from ulr.errors import UserError
+from ulr.kernels import threads
 from ulr.kernels.lambdas import lambda_gradients
+from ulr.kernels.lanes import LANES
 from ulr.kernels.layout import concat_pairs
-from ulr.kernels.order import count_ranks, rank_descending
+from ulr.kernels.order import SORT, count_ranks, rank_descending, rank_lanes
+from ulr.kernels.pair_runs import pair_runs
 
 
 def gradients(scores, pairs, dtype=np.float64, **options):
     grad, hess = np.full(pairs.rows, np.nan, dtype), np.full(pairs.rows, np.nan, dtype)
-    lambda_gradients(scores, pairs, grad, hess, **options)
+    lambda_gradients(scores, pair_runs(pairs), grad, hess, **options)
     return grad, hess
 
 
@@ -54,6 +56,25 @@ def test_kernel_equals_the_plain_loop_at_any_scale(seed, scale):
     scores = scale * rng.normal(size=pairs.rows)
     got = gradients(scores, pairs)
     np.testing.assert_allclose(got, oracle_gradients(scores, pairs), rtol=1e-8, atol=1e-12)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    scale=st.sampled_from([0.0, 1.0, 50.0]),
+    truncation=st.sampled_from([30, 4]),
+    max_docs=st.sampled_from([3, 12, 40]),
+    share=st.sampled_from([0.05, 0.6, 1.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_on_the_grid_kernel_and_plain_loop_agree_to_the_bit(
+    seed, scale, truncation, max_docs, share
+):
+    rng = np.random.default_rng(seed)
+    pairs = random_pairs(rng, queries=2, max_docs=max_docs, share=share)
+    scores, grid = scale * rng.normal(size=pairs.rows).round(1), 2.0**-20
+    got = gradients(scores, pairs, np.float32, truncation_level=truncation, grid=grid)
+    want = oracle_gradients(scores, pairs, truncation=truncation)
+    np.testing.assert_array_equal(got, (np.rint(np.array(want) / grid) * grid).astype(np.float32))
 
 
 def test_gradient_is_the_slope_of_the_loss_with_ranks_frozen():
@@ -115,18 +136,37 @@ def test_ranks_are_stable_whether_sorted_or_counted(values):
     assert rank[order].tolist() == list(range(n))
 
 
-def test_threads_do_not_change_a_bit():
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.randoms())
+@settings(deadline=None)
+def test_ranks_of_lanes_break_ties_by_index(values, random):
+    check_ranks_of_lanes(values, random.sample(range(len(values)), len(values)))
+
+
+def test_ranks_of_lanes_are_sorted_in_long_lists():
+    rng = np.random.default_rng(10)
+    check_ranks_of_lanes(rng.integers(0, 300, 2 * SORT).tolist(), rng.permutation(2 * SORT))
+
+
+def check_ranks_of_lanes(values, index):
+    n = len(values)
+    scores, places, rank, work = (np.zeros(n + LANES) for _ in range(4))
+    scores[:n], places[:n] = values, index
+    rank_lanes(scores, places, n, rank, work, np.empty((2, n), np.int32))
+    order = sorted(range(n), key=lambda d: (-values[d], index[d]))
+    assert [int(rank[d]) for d in order] == list(range(n))
+
+
+def test_threads_do_not_change_a_bit(monkeypatch):
+    monkeypatch.setattr(threads, "MIN_COST", 1.0)
     rng = np.random.default_rng(6)
     pairs = random_pairs(rng, queries=50)
     scores = rng.normal(size=pairs.rows)
-    before = numba.get_num_threads()
+    assert threads.query_ranges(np.arange(51)).size == threads.thread_count() + 1
     results = []
-    for threads in {1, before}:
-        numba.set_num_threads(threads)
+    for count in (1, 0):
+        threads.use_threads(count)
         results.append(gradients(scores, pairs))
-    numba.set_num_threads(before)
-    for result in results[1:]:
-        np.testing.assert_array_equal(result, results[0])
+    np.testing.assert_array_equal(results[1], results[0])
 
 
 def test_concatenated_tables_have_the_gradients_of_their_parts():
@@ -153,7 +193,7 @@ def test_every_value_is_rounded_to_the_nearest_multiple_of_the_grid():
 
 
 def test_wrong_shapes_and_objectives_are_refused():
-    pairs = random_pairs(np.random.default_rng(9))
+    pairs = pair_runs(random_pairs(np.random.default_rng(9)))
     buffer = np.empty(pairs.rows)
     with pytest.raises(UserError, match="scores has shape"):
         lambda_gradients(np.zeros(pairs.rows + 1), pairs, buffer, buffer)

@@ -1,12 +1,13 @@
 """Losses by position for t+ and t-: oracle, order and threads."""
 
-import numba
 import numpy as np
 
 from tests.support import oracle_pairs as oracle
-from tests.support.pair_samples import group_lists, random_pairs
+from tests.support.pair_samples import group_lists, random_pairs, run_lists
+from ulr.kernels import threads
 from ulr.kernels.layout import concat_pairs
-from ulr.kernels.losses import UNITS, debias_counts, position_losses
+from ulr.kernels.losses import UNITS, debias_counts, pair_loss, position_losses
+from ulr.kernels.pair_runs import pair_runs
 
 T_PLUS = np.array([1.0, 0.6, 0.4, 0.25])  # fewer bins than positions: the rest is lumped
 T_MINUS = np.array([1.0, 0.9, 0.8, 0.7])
@@ -30,17 +31,18 @@ def test_sums_equal_the_plain_loop():
     np.testing.assert_allclose(got, want, atol=pairs.queries / UNITS)
 
 
-def test_neither_threads_nor_a_split_into_parts_changes_a_bit():
+def test_neither_threads_nor_a_split_into_parts_changes_a_bit(monkeypatch):
+    monkeypatch.setattr(threads, "MIN_COST", 1.0)
     rng = np.random.default_rng(2)
     parts = [counts(rng) for _ in range(3)]
     scores = [rng.normal(size=p.rows) for p in parts]
     apart = sum(position_losses(s, p, T_PLUS, T_MINUS) for s, p in zip(scores, parts, strict=True))
-    before = numba.get_num_threads()
-    for threads in {1, before}:
-        numba.set_num_threads(threads)
+    loss = sum(pair_loss(s, p) for s, p in zip(scores, parts, strict=True))
+    for count in (1, 0):
+        threads.use_threads(count)
         joined = position_losses(np.concatenate(scores), concat_pairs(parts), T_PLUS, T_MINUS)
         np.testing.assert_array_equal(joined, apart)
-    numba.set_num_threads(before)
+        assert pair_loss(np.concatenate(scores), concat_pairs(parts)) == loss
 
 
 def test_extreme_scores_give_finite_sums():
@@ -51,15 +53,15 @@ def test_extreme_scores_give_finite_sums():
 
 def test_counts_are_divided_by_the_winners_t_plus_and_the_losers_t_minus():
     pairs = counts(np.random.default_rng(4))
-    u_ij, u_ji = np.empty_like(pairs.u_ij), np.empty_like(pairs.u_ji)
-    debias_counts(pairs, T_PLUS, T_MINUS, u_ij, u_ji)
-    at = 0
-    for _, positions, listed in group_lists(pairs):
+    runs = pair_runs(pairs)
+    u_ij, u_ji = np.zeros_like(runs.u_ij), np.zeros_like(runs.u_ji)
+    debias_counts(runs, pairs.position, T_PLUS, T_MINUS, u_ij, u_ji)
+    divided = run_lists(runs._replace(u_ij=u_ij, u_ji=u_ji))
+    for (_, positions, listed), weights in zip(group_lists(pairs), divided, strict=True):
         for i, j, n_ij, n_ji in listed:
             k, v = min(positions[i], 4) - 1, min(positions[j], 4) - 1
-            assert u_ij[at] == np.float32(n_ij / (T_PLUS[k] * T_MINUS[v]))
-            assert u_ji[at] == np.float32(n_ji / (T_PLUS[v] * T_MINUS[k]))
-            at += 1
+            want = n_ij / (T_PLUS[k] * T_MINUS[v]), n_ji / (T_PLUS[v] * T_MINUS[k])
+            assert weights[i, j] == tuple(np.float32(want))
 
 
 def test_a_list_whose_exponentials_underflow_is_still_exact():

@@ -1,127 +1,12 @@
 from __future__ import annotations
 
-import tracemalloc
-
-import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support import propensity_loops as loops
-from tests.support.session_groups import counts_by_segment, group
-from ulr.experiments.buckets import parse_bucket
-from ulr.propensity.swap_counts import ALL_CLICKED, counts_of
-from ulr.propensity.tally import ArmKey, ArmTally, exposure_batch
+from tests.support.session_groups import group
+from ulr.propensity.tally import exposure_batch
 from ulr.warehouse.schema import groups_schema
-
-
-def batch_of(groups):
-    return pa.RecordBatch.from_pylist(groups, schema=groups_schema)
-
-
-def tally_of(*batches, max_position=70):
-    tally = ArmTally(max_position)
-    for batch in batches:
-        tally.add(batch)
-    return counts_by_segment(pa.Table.from_batches([tally.rows()]), max_position)
-
-
-def draw(rng, pages, length, rate=0.3):
-    return (rng.random((pages, length)) < rate).astype(int).tolist()
-
-
-@pytest.mark.parametrize("length", [1, 5, 64, 65, 130])
-def test_counts_equal_a_loop_over_the_sessions(length):
-    rng = np.random.default_rng(length)
-    bucket = "1:5" if length >= 5 else None
-    sessions = draw(rng, 60, length)
-    swapped = None if bucket is None else True
-    counts = tally_of(batch_of([group(sessions, bucket=bucket, swapped=swapped)]))[None]
-    arm = counts.buckets[bucket].swapped if bucket else counts.outside
-    touched = parse_bucket(bucket).positions if bucket else ()
-    conditions = {p: (p,) for p in touched} | ({ALL_CLICKED: touched} if touched else {})
-    co_clicks, *conditional = loops.arm_counts(sessions, 70, conditions.values())
-    assert arm.sessions == len(sessions)
-    assert arm.co_clicks.tolist() == co_clicks
-    assert [arm.given(c).tolist() for c in conditions] == conditional
-
-
-def test_segments_buckets_and_arms_are_counted_separately():
-    rows = [
-        group([[1, 0, 0]] * 2, segment="a", bucket="1:2", swapped=False),
-        group([[0, 1, 0]] * 3, segment="a", bucket="1:2", swapped=True),
-        group([[0, 0, 1]] * 5, segment="b", bucket="1:2", swapped=True),
-        group([[1, 1, 1]] * 7, segment="b"),
-        group([[1, 1, 1]] * 9, segment=None),
-    ]
-    counts = tally_of(batch_of(rows), max_position=3)
-    assert counts["a"].buckets["1:2"].kept.clicks.tolist() == [2, 0, 0]
-    assert counts["a"].buckets["1:2"].swapped.clicks.tolist() == [0, 3, 0]
-    assert counts["b"].buckets["1:2"].swapped.clicks.tolist() == [0, 0, 5]
-    assert counts["b"].outside.sessions == 7
-    assert counts[None].outside.sessions == 9
-
-
-def test_a_page_whose_arm_is_unknown_is_not_counted():
-    rows = [group([[1, 0]], bucket="1:2"), group([[1, 0]], bucket="1:2", swapped=True)]
-    counts = tally_of(batch_of(rows), max_position=2)[None]
-    assert counts.buckets["1:2"].sessions == 1
-
-
-def test_batches_add_up_and_a_slice_counts_only_its_rows():
-    rng = np.random.default_rng(3)
-    rows = [
-        group(draw(rng, 20, 6), bucket=f"1:{2 + i % 3}", swapped=bool(i % 2), segment="m")
-        for i in range(40)
-    ]
-    whole = batch_of(rows)
-    once = tally_of(whole)["m"]
-    twice = tally_of(whole.slice(0, 17), whole.slice(17))["m"]
-    for name, arms in once.buckets.items():
-        np.testing.assert_array_equal(arms.kept.co_clicks, twice.buckets[name].kept.co_clicks)
-        again = twice.buckets[name].swapped.given(ALL_CLICKED)
-        np.testing.assert_array_equal(arms.swapped.given(ALL_CLICKED), again)
-
-
-def test_all_traffic_is_the_sum_of_its_segments():
-    rng = np.random.default_rng(4)
-    rows = [
-        group(draw(rng, 20, 6), bucket="1:3", swapped=bool(i % 2), segment=f"s{i % 5}")
-        for i in range(20)
-    ]
-    tally = ArmTally(6)
-    tally.add(batch_of(rows))
-    table = pa.Table.from_batches([tally.rows()])
-    parts = [f.buckets["1:3"].swapped for f in counts_by_segment(table, 6).values()]
-    pooled = counts_of(table, 6).buckets["1:3"].swapped
-    assert pooled.sessions == sum(arm.sessions for arm in parts) == 200
-    np.testing.assert_array_equal(pooled.co_clicks, sum(arm.co_clicks for arm in parts))
-    for condition in (1, 3, ALL_CLICKED):
-        added = sum(arm.given(condition) for arm in parts)
-        np.testing.assert_array_equal(pooled.given(condition), added)
-
-
-def test_counts_of_fifty_positions_are_read_without_an_object_per_count():
-    """Rows of Python objects took 300 bytes per count."""
-    tally = ArmTally(50)
-    tally.keys = {ArmKey("s", f"1:{k}", swapped): 2 * k - 4 + swapped for k in range(2, 10)
-                  for swapped in (False, True)}  # fmt: skip
-    tally.co_clicks = np.triu(np.ones((16, 6, 50, 50), np.int64))
-    table = pa.Table.from_batches([tally.rows()])
-    tracemalloc.start()
-    counts_of(table, 50)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert table.num_rows > 100_000
-    assert peak < 100 * table.num_rows
-
-
-def test_the_tally_grows_with_the_number_of_arms():
-    rows = [group([[1, 1]], segment=f"s{i}", bucket="1:2", swapped=True) for i in range(50)]
-    counts = tally_of(batch_of(rows), max_position=2)
-    assert len(counts) == 50
-    assert all(f.buckets["1:2"].swapped.given(ALL_CLICKED).sum() == 4 for f in counts.values())
 
 
 @settings(max_examples=25, deadline=None)
@@ -132,7 +17,8 @@ def test_exposures_equal_a_loop_over_the_sessions(data):
         length = data.draw(st.integers(1, 70))
         pages = st.lists(st.integers(0, 1), min_size=length, max_size=length)
         groups.append((f"q{number}", data.draw(st.lists(pages, min_size=1, max_size=4))))
-    batch = batch_of([group(sessions, query=q) for q, sessions in groups])
+    rows = [group(sessions, query=q) for q, sessions in groups]
+    batch = pa.RecordBatch.from_pylist(rows, schema=groups_schema)
     rows = exposure_batch(batch, 66).to_pylist()
     expected = [
         (q, f"d{k}", k + 1, sum(s[k] for s in sessions), len(sessions))

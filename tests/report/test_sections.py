@@ -219,6 +219,20 @@ def test_a_small_effective_sample_size_comes_with_advice():
     assert "What to do:" not in section_text(night(), "weights")
 
 
+def test_lists_by_query_are_advised_if_rankings_hardly_repeat():
+    by_ranking = night().settings | {"pairs.grouping": "ranking"}
+    advised = "pairs.grouping=query"
+    days = [day("2026-01-01") | {"pages": 1400, "groups": 1000}]
+    sparse = replace(night(), settings=by_ranking, days=days)
+    text = section_text(sparse, "data")
+    assert "A ranking was shown 1.4 times a day on average" in text
+    assert advised in text
+    often = [days[0] | {"groups": 500}]
+    assert advised not in section_text(replace(sparse, days=often), "data")
+    by_query = by_ranking | {"pairs.grouping": "query"}
+    assert advised not in section_text(replace(sparse, settings=by_query), "data")
+
+
 def test_metrics_have_readable_names_in_one_order_for_any_cutoff():
     names = ["zeta", "ndcg_at_20", "ndcg_at_3", "ips_precision_at_2", DECIDES]
     facts = replace(night(), metrics=[estimate("joint", name, 0.5) for name in names])

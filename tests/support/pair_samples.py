@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ulr.kernels.layout import Histograms, PairLists, Patterns, Ragged, WeightedPairs
+from ulr.kernels.pair_runs import PairRuns
 from ulr.propensity.examination import Examination
 
 
@@ -63,6 +64,21 @@ def group_lists(pairs: PairLists):
             columns = (pairs.i, pairs.j, pairs.u_ij, pairs.u_ji)
             listed = list(zip(*(c[span].tolist() for c in columns), strict=True))
             yield rows, pairs.position[docs].tolist(), listed
+
+
+def run_lists(runs: PairRuns):
+    """Per group: the weights (u_ij, u_ji) of each pair (i, j) of indices in the list, i < j."""
+    for group, lo in enumerate(runs.group_docs[:-1]):
+        weights = {}
+        for run in range(runs.group_runs[group], runs.group_runs[group + 1]):
+            start, end = runs.run_pairs[run], runs.run_pairs[run + 1]
+            a = int(runs.doc_index[lo + runs.document[run]])
+            for p in range(start, end):
+                b = int(runs.doc_index[lo + runs.partner[run] + p - start])
+                u = runs.u_ij[p], runs.u_ji[p]
+                assert (min(a, b), max(a, b)) not in weights
+                weights[min(a, b), max(a, b)] = u if a < b else u[::-1]
+        yield weights
 
 
 def histograms(groups):

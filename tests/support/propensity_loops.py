@@ -114,3 +114,51 @@ def row_skipping_psi(gamma, continue_probability, width, k, v):
 def log_sum(values):
     """The product by way of logs."""
     return math.exp(sum(math.log(v) for v in values))
+
+
+def document_counts(rows):
+    """(segment, bucket, query, document) -> clicks and impressions at 1, then at k of 1:k.
+
+    rows: of the groups table, as `session_groups.group` makes them.
+    """
+    table = {}
+    for row in rows:
+        sides = (row["bucket"] or "").split(":")
+        if len(sides) != 2 or sides[0] != "1" or "," in sides[1]:
+            continue
+        for place, position in enumerate((1, int(sides[1]))):
+            if position <= len(row["doc_ids"]):
+                key = (row["segment"], row["bucket"], row["query_id"], row["doc_ids"][position - 1])
+                entry = table.setdefault(key, [0, 0, 0, 0])
+                clicks = [
+                    n * (word >> (position - 1) & 1)
+                    for word, n in zip(row["patterns"], row["counts"], strict=True)
+                ]
+                entry[2 * place] += sum(clicks)
+                entry[2 * place + 1] += sum(row["counts"])
+    return table
+
+
+def trust_moments(documents, block_of):
+    """(segment, bucket, block) -> number of documents and the eight moments, summed exactly.
+
+    documents: as `document_counts` returns them. A term is rounded to a multiple of 2^-56.
+    """
+    table = {}
+    for (segment, bucket, query, _), (c, n, d, m) in documents.items():
+        if n > 3 and m > 0:
+            w, y, powers = n * m / (n + m), d / m, [1.0]
+            for i in range(4):
+                powers.append(powers[-1] * (c - i) / (n - i))
+            terms = [w * x for x in powers] + [w * x * y for x in powers[:3]]
+            entry = table.setdefault((segment, bucket, block_of(query)), [0] * 17)
+            entry[0] += 1
+            for i, term in enumerate(terms):
+                units = math.floor(term * 2.0**20)
+                rest = (term * 2.0**20 - units) * 2.0**36
+                entry[1 + 2 * i] += units
+                entry[2 + 2 * i] += math.floor(rest) + (rest - math.floor(rest) >= 0.5)
+    return {
+        key: [sums[0], *(sums[i] / 2**20 + sums[i + 1] / 2**56 for i in range(1, 17, 2))]
+        for key, sums in table.items()
+    }

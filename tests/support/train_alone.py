@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 
 from ulr.features.split import sample_queries
 from ulr.training.data import read_pairs, split_queries
-from ulr.training.distributed.shuffle import PairFiles
+from ulr.training.distributed.pair_files import PairFiles
 from ulr.training.local import TrainedRanker, train_ranker
 from ulr.training.plan import TrainPlan
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import ctypes
+
 import lightgbm as lgb
 import numpy as np
 import pytest
 
 from ulr.errors import UserError
-from ulr.training.bins import SAMPLE_ROWS, BinnedRows, in_sample, make_bins
+from ulr.kernels.byte_buffer import copy_bytes
+from ulr.training.bins import SAMPLE_ROWS, BinnedRows, _serialize, in_sample, make_bins
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(500, 4)).astype(np.float32)
@@ -46,3 +49,35 @@ def test_the_sample_does_not_depend_on_the_order_of_queries(monkeypatch):
 def test_there_must_be_as_many_names_as_features():
     with pytest.raises(UserError, match=rf"has 2 names, but its rows have {X.shape[1]} features"):
         make_bins(X, {}, ["a", "b"])
+
+
+def serialize_byte_by_byte(dataset):
+    buffer, size, value = ctypes.c_void_p(), ctypes.c_int32(), ctypes.c_uint8()
+    lgb.basic._LIB.LGBM_DatasetSerializeReferenceToBinary(
+        dataset._handle, ctypes.byref(buffer), ctypes.byref(size)
+    )
+    content = bytearray()
+    for index in range(size.value):
+        lgb.basic._LIB.LGBM_ByteBufferGetAt(buffer, ctypes.c_int32(index), ctypes.byref(value))
+        content.append(value.value)
+    lgb.basic._LIB.LGBM_ByteBufferFree(buffer)
+    return bytes(content)
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_serialised_bins_are_the_bytes_of_lightgbms_buffer(width):
+    dataset = lgb.Dataset(X[:, :width], Y, params={"verbose": -1}).construct()
+    assert _serialize(dataset) == serialize_byte_by_byte(dataset)
+
+
+def test_copying_a_buffer_ends_at_the_first_error():
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_uint8))
+    def get(_, index, target):
+        target[0] = 3 * index
+        return 0 if index < 5 else -1
+
+    target = np.zeros(8, np.uint8)
+    address = ctypes.cast(get, ctypes.c_void_p).value
+    assert copy_bytes(address, 1, target.ctypes.data, 8) == 5
+    assert target[:5].tolist() == [0, 3, 6, 9, 12]
+    assert copy_bytes(address, 1, target.ctypes.data, 4) == 4

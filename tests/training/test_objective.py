@@ -9,6 +9,7 @@ from tests.support import oracle_pairs as oracle
 from tests.support.click_lists import DOCS, clicked_lists, pairs_of
 from tests.support.pair_samples import independent_propensities
 from ulr.kernels.lambdas import lambda_gradients
+from ulr.kernels.pair_runs import pair_runs
 from ulr.simulate.browsing import power_curve
 from ulr.training.objective import (
     GRID,
@@ -27,7 +28,7 @@ def test_the_aggregated_gradient_is_the_sum_over_sessions(method):
     pairs = pairs_of(clicks, method)
     scores = rng.normal(size=pairs.rows)
     grad, hess = np.zeros(pairs.rows), np.zeros(pairs.rows)
-    lambda_gradients(scores, pairs, grad, hess)
+    lambda_gradients(scores, pair_runs(pairs), grad, hess)
     theta = power_curve(DOCS, 1.0)
     psi = independent_propensities(theta).psi
     places = list(itertools.combinations(range(DOCS), 2))

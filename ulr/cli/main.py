@@ -41,6 +41,7 @@ STAGES = {
     "compare": "train several methods on one log and compare them on golden labels",
     "report": "render the page of a night or a comparison",
     "config": "print the resolved settings",
+    "warm-up": "compile the kernels of all stages ahead of the first night",
     "doctor": "check Java, Spark, memory, disk, the warehouse and MLflow, with a fix for each",
 }
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
-from pyspark import SparkContext, SparkStageInfo
 from rich.progress import (
     BarColumn,
     Progress,
@@ -22,7 +22,11 @@ from rich.progress import (
 
 from ulr.cli.terminal import print_line, printing_above, progress_console
 from ulr.pipeline.events import Events, StepContext
-from ulr.training.loop import IterationCallback
+
+if TYPE_CHECKING:  # import LightGBM and pyspark
+    from pyspark import SparkContext, SparkStageInfo
+
+    from ulr.training.loop import IterationCallback
 
 _POLL_S = 0.3
 _displays: list[Progress] = []
@@ -120,10 +124,10 @@ def _bar(
 
 def _follow(bars: Progress, bar: TaskID, done: threading.Event) -> None:
     """Poll the first active Spark stage until `done`; a new stage resets the bar."""
-    stage = None
-    with contextlib.suppress(Py4JError, OSError):  # the JVM may end before this thread
+    stage, pyspark, py4j = None, import_module("pyspark"), import_module("py4j.protocol")
+    with contextlib.suppress(py4j.Py4JError, OSError):  # the JVM may end before this thread
         while not done.wait(_POLL_S):
-            context = SparkContext._active_spark_context
+            context = pyspark.SparkContext._active_spark_context
             info = _first_active(context) if context else None
             if info is None:
                 continue

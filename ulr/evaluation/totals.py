@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from scipy import stats
+from scipy.special import stdtr, stdtrit  # scipy.stats takes half a second to import
 
 from ulr.warehouse.schema import metrics_schema
 
@@ -113,7 +113,7 @@ def finish(sums: np.ndarray) -> Estimate | None:
     # Rounding can leave a tiny negative number where every query agrees.
     scatter = max(0.0, xx - 2 * value * xw + value**2 * ww)
     error = float(np.sqrt(n / (n - 1) * scatter) / abs(w))
-    reach = stats.t.ppf((1 + CONFIDENCE) / 2, n - 1) * error
+    reach = stdtrit(n - 1, (1 + CONFIDENCE) / 2) * error
     return Estimate(
         float(value), error, value - reach, value + reach, _p_value(value, error, n), int(n)
     )
@@ -122,7 +122,7 @@ def finish(sums: np.ndarray) -> Estimate | None:
 def _p_value(value: float, error: float, n: float) -> float:
     if error == 0:
         return 1.0 if value == 0 else 0.0
-    return float(2 * stats.t.sf(abs(value) / error, n - 1))
+    return float(2 * stdtr(n - 1, -abs(value) / error))
 
 
 def metric_values(totals: Totals, subject: str, against: str | None = None) -> dict[str, Estimate]:

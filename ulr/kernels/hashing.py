@@ -10,8 +10,10 @@ from typing import Any
 
 import numba.extending
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
+
+from ulr.kernels.jit import kernel
 
 intrinsic: Any = numba.extending.intrinsic  # its type asks callers for the typing context, too
 
@@ -40,24 +42,24 @@ def _load64(typingctx: Any, data: Any, at: Any) -> Any:
     return types.uint64(data, types.int64), codegen
 
 
-@njit(inline="always")
+@kernel(inline="always")
 def _rotate(x: np.uint64, bits: np.uint64) -> np.uint64:
     return (x << bits) | (x >> (np.uint64(64) - bits))
 
 
-@njit(inline="always")
+@kernel(inline="always")
 def _round(lane: np.uint64, word: np.uint64) -> np.uint64:
     return _rotate(lane + word * P2, np.uint64(31)) * P1
 
 
-@njit(inline="always")
+@kernel(inline="always")
 def _avalanche(h: np.uint64) -> np.uint64:
     h = (h ^ (h >> np.uint64(33))) * P2
     h = (h ^ (h >> np.uint64(29))) * P3
     return h ^ (h >> np.uint64(32))
 
 
-@njit(inline="always")
+@kernel(inline="always")
 def hash_word(word: np.uint64, seed: np.uint64) -> np.uint64:
     """Return XXH64 of one 8-byte integer."""
     h = seed + P5 + np.uint64(8)
@@ -65,7 +67,7 @@ def hash_word(word: np.uint64, seed: np.uint64) -> np.uint64:
     return _avalanche(h)
 
 
-@njit(cache=True)
+@kernel()
 def _hash_long(data: np.ndarray, at: int, end: int, seed: np.uint64) -> np.uint64:
     """Fold the whole 32-byte stripes of a string of 32 bytes or more."""
     a, b, c, d = seed + P1 + P2, seed + P2, seed, seed - P1
@@ -82,7 +84,7 @@ def _hash_long(data: np.ndarray, at: int, end: int, seed: np.uint64) -> np.uint6
     return h
 
 
-@njit(inline="always")
+@kernel(inline="always")
 def _hash_bytes(data: np.ndarray, at: int, end: int, seed: np.uint64) -> np.uint64:
     length = end - at
     if length >= 32:
@@ -105,7 +107,7 @@ def _hash_bytes(data: np.ndarray, at: int, end: int, seed: np.uint64) -> np.uint
     return _avalanche(h)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def hash_strings(offsets: np.ndarray, data: np.ndarray, seeds: np.ndarray) -> np.ndarray:
     """Return XXH64 of every string, uint64.
 
@@ -120,7 +122,7 @@ def hash_strings(offsets: np.ndarray, data: np.ndarray, seeds: np.ndarray) -> np
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def hash_lists(starts: np.ndarray, lengths: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Return a hash (uint64) of every list of 64-bit words, chained as Spark chains an array.
 
@@ -136,7 +138,7 @@ def hash_lists(starts: np.ndarray, lengths: np.ndarray, words: np.ndarray) -> np
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def hash_words(words: np.ndarray, seeds: np.ndarray) -> np.ndarray:
     """Return XXH64 of each word (uint64), each with its seed (uint64)."""
     out = np.empty(words.size, np.uint64)

@@ -17,11 +17,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
 
-from ulr.kernels.lambdas import LIMIT, SPREAD, balanced_blocks, discounts_for
+from ulr.kernels.jit import kernel
+from ulr.kernels.lambdas import LIMIT, SPREAD, discounts_for
 from ulr.kernels.layout import PairLists
 from ulr.kernels.order import ranks_of
+from ulr.kernels.pair_runs import PairRuns
+from ulr.kernels.threads import query_ranges, run_ranges
 
 UNITS = 2.0**20
 
@@ -36,14 +38,14 @@ class _Options(NamedTuple):
     t_minus: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _softplus(x: float) -> float:
     """Return log(1 + exp(x)) for any finite x."""
     x = min(max(x, -LIMIT), LIMIT)
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _exponents(n: int, sigma: float, scratch: np.ndarray) -> bool:
     """Fill z = sigma (f - max f) and e = exp(z); return whether no e is too small for a product."""
     s, z, e = scratch[0], scratch[1], scratch[2]
@@ -57,7 +59,7 @@ def _exponents(n: int, sigma: float, scratch: np.ndarray) -> bool:
     return near
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _one_group(
     pairs: PairLists, start: int, end: int, near: bool, options: _Options,
     discounts: np.ndarray, scratch: np.ndarray, order: np.ndarray, sums: np.ndarray,
@@ -86,7 +88,7 @@ def _one_group(
             sums[1, k] += loss / t_plus[v]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _queries(
     scores: np.ndarray, pairs: PairLists, options: _Options, discounts: np.ndarray,
     first_query: int, last_query: int, totals: np.ndarray,
@@ -112,16 +114,6 @@ def _queries(
                 totals[side, k] += np.int64(np.rint(sums[side, k] * UNITS))
 
 
-@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
-def _all_queries(
-    scores: np.ndarray, pairs: PairLists, options: _Options, discounts: np.ndarray,
-    blocks: np.ndarray, totals: np.ndarray,
-) -> None:  # fmt: skip
-    for block in prange(blocks.size - 1):
-        _queries(scores, pairs, options, discounts, blocks[block], blocks[block + 1],
-                 totals[block])  # fmt: skip
-
-
 def position_losses(
     scores: np.ndarray,
     pairs: PairLists,
@@ -137,31 +129,40 @@ def position_losses(
     scores: float64, one per row. pairs holds raw counts: u_ij is n_ij. t_plus, t_minus: float64,
     one per position bin; positions past the last bin count in it.
     """
-    blocks = balanced_blocks(pairs)
-    totals = np.zeros((blocks.size - 1, 2, t_plus.size), np.int64)
+    ranges, discounts = query_ranges(_cost(pairs)), discounts_for(pairs.group_docs)
+    totals = np.zeros((ranges.size - 1, 2, t_plus.size), np.int64)
     options = _Options(sigmoid, objective == "lambdarank", truncation_level, t_plus, t_minus)
-    if pairs.queries:
-        _all_queries(scores, pairs, options, discounts_for(pairs), blocks, totals)
+
+    def add(number: int, first_query: int, last_query: int) -> None:
+        _queries(scores, pairs, options, discounts, first_query, last_query, totals[number])
+
+    run_ranges(add, ranges)
     losses: np.ndarray = totals.sum(axis=0)
     return losses
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def debias_counts(
-    pairs: PairLists, t_plus: np.ndarray, t_minus: np.ndarray, u_ij: np.ndarray, u_ji: np.ndarray
-) -> None:
-    """Fill u (float32 per pair) with n_ij / (t+ of the winner's position x t- of the loser's)."""
+    runs: PairRuns, position: np.ndarray, t_plus: np.ndarray, t_minus: np.ndarray,
+    u_ij: np.ndarray, u_ji: np.ndarray,
+) -> None:  # fmt: skip
+    """Fill u (float32 per pair) with n_ij / (t+ of the winner's position x t- of the loser's).
+
+    position: int32, of the pair lists from which the runs were made.
+    """
     last = t_plus.size - 1
-    for group in range(pairs.group_docs.size - 1):
-        lo = pairs.group_docs[group]
-        for p in range(pairs.group_pairs[group], pairs.group_pairs[group + 1]):
-            k = min(pairs.position[lo + pairs.i[p]] - 1, last)
-            v = min(pairs.position[lo + pairs.j[p]] - 1, last)
-            u_ij[p] = pairs.u_ij[p] / (t_plus[k] * t_minus[v])
-            u_ji[p] = pairs.u_ji[p] / (t_plus[v] * t_minus[k])
+    for group in range(runs.group_docs.size - 1):
+        lo = runs.group_docs[group]
+        for run in range(runs.group_runs[group], runs.group_runs[group + 1]):
+            start, partner = runs.run_pairs[run], lo + runs.partner[run]
+            k = min(position[lo + runs.doc_index[lo + runs.document[run]]] - 1, last)
+            for p in range(start, runs.run_pairs[run + 1]):
+                v = min(position[lo + runs.doc_index[partner + p - start]] - 1, last)
+                u_ij[p] = runs.u_ij[p] / (t_plus[k] * t_minus[v])
+                u_ji[p] = runs.u_ji[p] / (t_plus[v] * t_minus[k])
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _query_loss(scores: np.ndarray, pairs: PairLists, sigma: float, q: int) -> float:
     loss = 0.0
     for group in range(pairs.query_groups[q], pairs.query_groups[q + 1]):
@@ -174,18 +175,30 @@ def _query_loss(scores: np.ndarray, pairs: PairLists, sigma: float, q: int) -> f
     return loss
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@kernel()
 def _pair_loss(
-    scores: np.ndarray, pairs: PairLists, sigma: float, blocks: np.ndarray, totals: np.ndarray
-) -> None:
-    for block in prange(blocks.size - 1):
-        for q in range(blocks[block], blocks[block + 1]):
-            totals[block] += np.int64(np.rint(_query_loss(scores, pairs, sigma, q) * UNITS))
+    scores: np.ndarray, pairs: PairLists, sigma: float, first_query: int, last_query: int
+) -> int:
+    loss = np.int64(0)
+    for q in range(first_query, last_query):
+        loss += np.int64(np.rint(_query_loss(scores, pairs, sigma, q) * UNITS))
+    return int(loss)
 
 
 def pair_loss(scores: np.ndarray, pairs: PairLists, *, sigmoid: float = 1.0) -> int:
     """Return the loss of `scores` (float64, one per row) in units of 2^-20; it may be negative."""
-    blocks = balanced_blocks(pairs)
-    totals = np.zeros(blocks.size - 1, np.int64)
-    _pair_loss(scores, pairs, sigmoid, blocks, totals)
+    ranges = query_ranges(_cost(pairs))
+    totals = np.zeros(ranges.size - 1, np.int64)
+
+    def add(number: int, first_query: int, last_query: int) -> None:
+        totals[number] = _pair_loss(scores, pairs, sigmoid, first_query, last_query)
+
+    run_ranges(add, ranges)
     return int(totals.sum())
+
+
+def _cost(pairs: PairLists) -> np.ndarray:
+    """Return the cost of the queries before each: a pair 8, a document 4. int64, queries + 1."""
+    groups = pairs.query_groups
+    cost: np.ndarray = 8 * pairs.group_pairs[groups] + 4 * pairs.group_docs[groups]
+    return cost

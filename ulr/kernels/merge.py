@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ulr.kernels.hashing import P1, hash_word
+from ulr.kernels.jit import kernel
 from ulr.kernels.layout import Patterns
 
 EMPTY = np.int64(-1)
 
 
-@njit(cache=True)
+@kernel()
 def _capacity(n: int) -> int:
     """Return a power of two that leaves half of the table empty."""
     size = 16
@@ -27,7 +27,7 @@ def _capacity(n: int) -> int:
     return size
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def group_keys(high: np.ndarray, low: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Number the distinct keys (high, low), both uint64, in order of first appearance.
 
@@ -57,7 +57,7 @@ def group_keys(high: np.ndarray, low: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return group, first[:size].copy()
 
 
-@njit(cache=True)
+@kernel()
 def _same_words(words: np.ndarray, a: int, b: int, width: int) -> bool:
     for w in range(width):
         if words[a + w] != words[b + w]:
@@ -65,7 +65,7 @@ def _same_words(words: np.ndarray, a: int, b: int, width: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@kernel()
 def _less_words(words: np.ndarray, a: int, b: int, width: int) -> bool:
     """Compare as unsigned numbers, the last word most significant."""
     for w in range(width - 1, -1, -1):
@@ -75,7 +75,7 @@ def _less_words(words: np.ndarray, a: int, b: int, width: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@kernel()
 def _sort_group(words: np.ndarray, at: np.ndarray, counts: np.ndarray, width: int) -> None:
     """Sort one group's patterns in place; `at` holds where each starts in `words`.
 
@@ -96,7 +96,7 @@ def _sort_group(words: np.ndarray, at: np.ndarray, counts: np.ndarray, width: in
         gap //= 3
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def merge_patterns(group: np.ndarray, n_groups: int, patterns: Patterns) -> Patterns:
     """Add up the histograms of rows that share a group; sort the patterns within each group.
 
@@ -118,7 +118,7 @@ class _Entries(NamedTuple):
     sum: np.ndarray
 
 
-@njit(cache=True)
+@kernel()
 def _distinct_patterns(
     group: np.ndarray, n_groups: int, patterns: Patterns
 ) -> tuple[_Entries, np.ndarray, np.ndarray]:
@@ -162,7 +162,7 @@ def _distinct_patterns(
     return _Entries(owner[:size], at[:size], sums[:size]), widths, sizes
 
 
-@njit(cache=True)
+@kernel()
 def _in_group_order(
     entries: _Entries, widths: np.ndarray, sizes: np.ndarray, words: np.ndarray
 ) -> Patterns:

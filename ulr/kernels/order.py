@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ulr.kernels.jit import kernel
+from ulr.kernels.lanes import LANES, before, load, splat, store
 
 RUN = 24  # insertion sort is faster below this length
+SORT = 512  # sorting is faster than counting eight ranks at a time from this length
 COUNT = 64  # counting ranks is faster than a sort up to this length
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _insertion(scores: np.ndarray, order: np.ndarray, lo: int, hi: int) -> None:
     for k in range(lo + 1, hi):
         index = order[k]
@@ -21,7 +24,7 @@ def _insertion(scores: np.ndarray, order: np.ndarray, lo: int, hi: int) -> None:
         order[at] = index
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def rank_descending(scores: np.ndarray, n: int, order: np.ndarray, spare: np.ndarray) -> None:
     """Fill order[:n] with indices of scores[:n], best first, stable.
 
@@ -40,7 +43,7 @@ def rank_descending(scores: np.ndarray, n: int, order: np.ndarray, spare: np.nda
         width *= 2
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _merge(
     scores: np.ndarray, order: np.ndarray, spare: np.ndarray, lo: int, mid: int, hi: int
 ) -> None:
@@ -55,7 +58,7 @@ def _merge(
             right += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_ranks(scores: np.ndarray, n: int, rank: np.ndarray) -> None:
     """Fill rank[:n] (int32, from 0) with how many of scores[:n] come before each.
 
@@ -71,7 +74,7 @@ def count_ranks(scores: np.ndarray, n: int, rank: np.ndarray) -> None:
         rank[a] = before
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def ranks_of(
     scores: np.ndarray, n: int, order: np.ndarray, spare: np.ndarray, rank: np.ndarray
 ) -> None:
@@ -82,3 +85,37 @@ def ranks_of(
     rank_descending(scores, n, order, spare)
     for r in range(n):
         rank[order[r]] = r
+
+
+@kernel()
+def _sort_ranks(
+    scores: np.ndarray, index: np.ndarray, n: int, rank: np.ndarray, work: np.ndarray,
+    order: np.ndarray,
+) -> None:  # fmt: skip
+    for d in range(n):
+        work[int(index[d])] = scores[d]
+    rank_descending(work, n, order[0], order[1])
+    for r in range(n):
+        work[order[0, r]] = r
+    for d in range(n):
+        rank[d] = work[int(index[d])]
+
+
+@kernel(forceinline=True)
+def rank_lanes(
+    scores: np.ndarray, index: np.ndarray, n: int, rank: np.ndarray, work: np.ndarray,
+    order: np.ndarray,
+) -> None:  # fmt: skip
+    """Fill rank[:n] (from 0) for scores[:n]; of equal scores, the lower index is first.
+
+    scores, index, rank: float64, with room for eight more than n; index[:n] is a permutation of 0
+    to n - 1. work (float64, n) and order (int32, 2 x n) are work space.
+    """
+    if n > SORT:
+        _sort_ranks(scores, index, n, rank, work, order)
+        return
+    for lo in range(0, n, LANES):
+        own, places, ranks = load(scores, lo), load(index, lo), splat(0.0)
+        for b in range(n):
+            ranks = ranks + before(splat(scores[b]), splat(index[b]), own, places)
+        store(rank, lo, ranks)

@@ -23,8 +23,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ulr.kernels.jit import kernel
 from ulr.kernels.layout import Histograms, WeightedPairs, WeightTables
 from ulr.kernels.patterns import WORD, clicked_indices
 
@@ -44,7 +44,7 @@ class _Counts(NamedTuple):
     total: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def clicked_documents(groups: Histograms) -> np.ndarray:
     """Return whether some session of its group clicked a document, bool per document."""
     docs, patterns = groups.group_docs, groups.patterns
@@ -59,7 +59,7 @@ def clicked_documents(groups: Histograms) -> np.ndarray:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _count_group(groups: Histograms, g: int, clicked: np.ndarray, session: np.ndarray) -> _Counts:
     """Return the counts of group g. session: weight of a session by its number of clicks."""
     lo, patterns = groups.group_docs[g], groups.patterns
@@ -90,7 +90,7 @@ def _count_group(groups: Histograms, g: int, clicked: np.ndarray, session: np.nd
     return _Counts(slot, single, both, total)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _independent_co_clicks(counts: _Counts, a: int, b: int, psi: np.ndarray) -> float:
     """Return m: the co-clicks expected of places a, b if their relevance is independent."""
     n, n2 = counts.total[0], counts.total[1]
@@ -101,7 +101,7 @@ def _independent_co_clicks(counts: _Counts, a: int, b: int, psi: np.ndarray) -> 
     return m
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _smooth(counts: _Counts, a: int, b: int, psi: np.ndarray, variance: float) -> None:
     """Replace C_ij of places a < b by its posterior mean; with w^2, by that at the mean weight."""
     x, y, both = counts.slot[a], counts.slot[b], counts.both
@@ -110,7 +110,7 @@ def _smooth(counts: _Counts, a: int, b: int, psi: np.ndarray, variance: float) -
     both[1, x, y] = both[0, x, y] * counts.total[1] / counts.total[0]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _types(counts: _Counts, a: int, b: int, kinds: np.ndarray, mirror: np.ndarray) -> None:
     """Fill kinds (2 x 4) with the sessions of each type for (a, b), mirror with those of (b, a)."""
     x, y = counts.slot[a], counts.slot[b]
@@ -124,7 +124,7 @@ def _types(counts: _Counts, a: int, b: int, kinds: np.ndarray, mirror: np.ndarra
         kinds[power, 3] = mirror[power, 3] = counts.total[power] - c_a - c_b + c_ab
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _weigh(
     weights: np.ndarray, unclipped: np.ndarray, k: int, v: int, kinds: np.ndarray,
     health: np.ndarray,
@@ -143,7 +143,7 @@ def _weigh(
     return u
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def weigh_groups(
     groups: Histograms, tables: WeightTables, clicked: np.ndarray, pairs: WeightedPairs,
     health: np.ndarray,
@@ -174,7 +174,7 @@ def weigh_groups(
                 p += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def label_pairs(
     group_docs: np.ndarray, labels: np.ndarray, gains: np.ndarray, pairs: WeightedPairs
 ) -> None:
@@ -202,7 +202,7 @@ def label_pairs(
 PAIRS, SPREAD, REACH = range(3)  # pairs, sum of (C - m)^2 / s, sum of m^2 (1 - 1 / c) / s
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _add_pair(co_clicks: float, m: float, rarer: float, sessions: float, sums: np.ndarray) -> None:
     s = m * (1.0 - m / rarer) * (sessions - rarer) / max(sessions - 1.0, 1.0)
     if rarer > 1.0 and s > 1e-9 * m:
@@ -211,7 +211,7 @@ def _add_pair(co_clicks: float, m: float, rarer: float, sessions: float, sums: n
         sums[REACH] += m * m * (1.0 - 1.0 / rarer) / s
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def co_click_spread(
     groups: Histograms, of_group: np.ndarray, psi: np.ndarray, clicked: np.ndarray
 ) -> np.ndarray:

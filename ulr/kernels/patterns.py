@@ -1,7 +1,7 @@
 """Click patterns: packing the clicks of pages into words, and counting clicks in histograms.
 
-Bit b of word w of a pattern is the click at index 64 w + b. Counting costs one step per pattern
-and one per pair of its clicks, whatever the number of sessions.
+Bit b of word w of a pattern is the click at index 64 w + b. Counting costs one step per pattern and
+one per click, whatever the number of sessions.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from ulr.kernels.hashing import intrinsic
+from ulr.kernels.jit import kernel
 from ulr.kernels.layout import Patterns
 
 WORD = 64
@@ -27,7 +28,7 @@ def _trailing_zeros(typingctx: Any, word: Any) -> Any:
     return types.uint64(types.uint64), codegen
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def clicked_indices(words: np.ndarray, start: int, width: int, out: np.ndarray) -> int:
     """Write the clicked indices below out.size, ascending, and return their number.
 
@@ -46,56 +47,7 @@ def clicked_indices(words: np.ndarray, start: int, width: int, out: np.ndarray) 
     return clicks
 
 
-@njit(cache=True)
-def _add_pairs(clicked: np.ndarray, count: int, together: np.ndarray) -> None:
-    for a in range(clicked.size):
-        for b in range(a, clicked.size):
-            together[clicked[a], clicked[b]] += count
-
-
-@njit(cache=True, nogil=True)
-def count_patterns(
-    key: np.ndarray,
-    patterns: Patterns,
-    slots: np.ndarray,
-    sessions: np.ndarray,
-    together: np.ndarray,
-) -> None:
-    """Add the histograms of all groups to the totals of their keys, in place.
-
-    key: int64 per group, a row of the totals, or -1 to skip the group. sessions: int64 per key.
-    together: int64, keys x layers x positions x positions, sessions that clicked both positions
-    (upper triangle; clicks on the diagonal). Layer 0 counts all sessions, layer s those that
-    clicked the bucket position with slot s, the last layer those that clicked every bucket
-    position. slots: int64, keys x positions, 0 for positions outside the bucket.
-    """
-    clicked = np.empty(together.shape[2], np.int64)
-    last = together.shape[1] - 1
-    for i in range(key.size):
-        g = key[i]
-        first, end = patterns.count_offsets[i], patterns.count_offsets[i + 1]
-        if g < 0 or first == end:
-            continue
-        start = patterns.word_offsets[i]
-        width = (patterns.word_offsets[i + 1] - start) // (end - first)
-        size = slots[g].max()
-        for p in range(end - first):
-            count = patterns.counts[first + p]
-            sessions[g] += count
-            clicks = clicked_indices(patterns.words, start + p * width, width, clicked)
-            _add_pairs(clicked[:clicks], count, together[g, 0])
-            touched = 0
-            if size > 0:
-                for a in range(clicks):
-                    slot = slots[g, clicked[a]]
-                    if slot > 0:
-                        touched += 1
-                        _add_pairs(clicked[:clicks], count, together[g, slot])
-                if touched == size:
-                    _add_pairs(clicked[:clicks], count, together[g, last])
-
-
-@njit(cache=True, nogil=True)
+@kernel()
 def count_positions(lengths: np.ndarray, patterns: Patterns) -> tuple[np.ndarray, np.ndarray]:
     """Return the sessions of each group and the clicks of each of its positions.
 
@@ -120,7 +72,7 @@ def count_positions(lengths: np.ndarray, patterns: Patterns) -> tuple[np.ndarray
     return sessions, clicks
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def has_duplicates(starts: np.ndarray, lengths: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Return whether each list holds the same word twice.
 
@@ -142,7 +94,7 @@ def has_duplicates(starts: np.ndarray, lengths: np.ndarray, words: np.ndarray) -
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def pack_clicks(
     starts: np.ndarray, lengths: np.ndarray, bits: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -165,7 +117,7 @@ def pack_clicks(
     return word_offsets, words
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def cut_patterns(sizes: np.ndarray, depth: int, patterns: Patterns) -> Patterns:
     """Return all patterns cut to the first `depth` positions; those that become equal stay apart.
 

@@ -7,19 +7,19 @@ Gains are 2^y - 1; documents with equal scores keep their input order.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ulr.errors import UserError
+from ulr.kernels.jit import kernel
 from ulr.kernels.order import rank_descending
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _gain(label: float) -> float:
     gain: float = 2.0**label - 1.0
     return gain
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _dcg(labels: np.ndarray, order: np.ndarray, n: int, k: int) -> float:
     total = 0.0
     for r in range(min(n, k)):
@@ -27,7 +27,7 @@ def _dcg(labels: np.ndarray, order: np.ndarray, n: int, k: int) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _average_precision(labels: np.ndarray, order: np.ndarray, n: int) -> float:
     """Return the mean over relevant documents (label > 0) of the precision at their rank."""
     hits, total = 0, 0.0
@@ -38,7 +38,7 @@ def _average_precision(labels: np.ndarray, order: np.ndarray, n: int) -> float:
     return total / hits
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _relevant_position(labels: np.ndarray, order: np.ndarray, n: int) -> float:
     """Return the mean rank, from 1, of the relevant documents; lower is better."""
     hits, total = 0, 0.0
@@ -49,7 +49,7 @@ def _relevant_position(labels: np.ndarray, order: np.ndarray, n: int) -> float:
     return total / hits
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _reciprocal_rank(labels: np.ndarray, order: np.ndarray, n: int, max_label: float) -> float:
     """Return the expected reciprocal rank (ERR) of the document at which the user stops.
 
@@ -63,7 +63,7 @@ def _reciprocal_rank(labels: np.ndarray, order: np.ndarray, n: int, max_label: f
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _all_queries(
     scores: np.ndarray, labels: np.ndarray, offsets: np.ndarray, cuts: np.ndarray,
     max_label: float, out: np.ndarray,

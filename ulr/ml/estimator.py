@@ -25,16 +25,19 @@ from pyspark.sql import functions as F
 from ulr.config.load import load_settings
 from ulr.engine.failures import reraise_user_errors
 from ulr.engine.session import spark_schema
+from ulr.engine.tasks import map_batches
 from ulr.errors import UserError
 from ulr.ml.lists import build_lists, shown_schema, split_at_lists
 from ulr.ml.model import UnbiasedLambdaMARTModel, features_column
 from ulr.ml.params import RankerParams
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.driver import DistributedOptions, train_on_spark
-from ulr.training.distributed.shuffle import PairFiles
+from ulr.training.distributed.pair_files import PairFiles
 from ulr.training.plan import UNBIASED_LAMBDAMART, TrainPlan
 from ulr.warehouse.schema import pairs_schema
 from ulr.warehouse.storage import Storage
+
+_ROW_GROUP_BYTES = 8 << 20  # a worker of training reads the row groups that have queries of it
 
 
 class UnbiasedLambdaMART(
@@ -99,9 +102,10 @@ class UnbiasedLambdaMART(
             # Without positionCol all positions are equal: sort by content to fix the order.
             content = F.xxhash64("label", "weight", "features")
             rows = rows.sortWithinPartitions("list_id", "position", content)
-            pairs = rows.mapInArrow(_build_pairs, spark_schema(pairs_schema))
+            pairs = map_batches(rows, _build_pairs, spark_schema(pairs_schema))
             target = Storage(url).child(name)
-            pairs.write.mode("overwrite").parquet(target)
+            write = pairs.write.mode("overwrite").option("parquet.block.size", _ROW_GROUP_BYTES)
+            write.parquet(target)
             folder = Storage(target)
             files[name] = [folder.path(f.path) for f in folder.files()]
         return PairFiles(url, files["train"], validation_files=files["validation"])

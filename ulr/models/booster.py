@@ -11,6 +11,7 @@ import pyarrow as pa
 from ulr.engine.columns import lists
 from ulr.errors import UserError
 from ulr.features.files import FeatureFiles, name_difference
+from ulr.models.check import prediction_text
 
 
 def lightgbm_version() -> str:
@@ -19,8 +20,12 @@ def lightgbm_version() -> str:
 
 
 def load_booster(model_text: str) -> lgb.Booster:
-    """Return the `lightgbm.Booster` of a model text."""
-    return lgb.Booster(model_str=model_text)
+    """Return a Booster for prediction with a model text that has passed `check_model`."""
+    try:
+        return lgb.Booster(model_str=prediction_text(model_text))
+    except (lgb.basic.LightGBMError, ValueError) as error:
+        reason = str(error).split("\n", maxsplit=1)[0]
+        raise UserError(f"LightGBM cannot read the model: {reason}; train it again") from None
 
 
 def model_feature_names(booster: lgb.Booster) -> list[str]:

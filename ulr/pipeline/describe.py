@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from ulr.registry.promotion import Decision
-from ulr.training.stage import ModelOutcome
+from typing import TYPE_CHECKING
+
 from ulr.warehouse.tables import Outcome
+
+if TYPE_CHECKING:  # import MLflow and LightGBM
+    from ulr.registry.promotion import Decision
+    from ulr.training.stage import ModelOutcome
 
 _PAIR_NOTES = {
     "documents_without_features": "documents without features dropped",

@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
-from ulr.training.loop import IterationCallback
+if TYPE_CHECKING:  # imports LightGBM
+    from ulr.training.loop import IterationCallback
 
 # Runs one step as a `with` block; the argument is the title for the Spark tasks inside it, if any.
 StepContext = Callable[[str | None], AbstractContextManager[None]]

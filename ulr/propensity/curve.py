@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
-from scipy.optimize import isotonic_regression
+import scipy  # loads scipy.optimize, which takes 0.3 s, when it is used
+from scipy.special import stdtrit
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ThetaCurve:
     @property
     def t_quantile(self) -> float:
         """Half width of a 95% interval in standard errors."""
-        return float(stats.t.ppf(0.975, self.dof))
+        return float(stdtrit(self.dof, 0.975))
 
     def interval(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the 95% bounds; they are symmetric on the log scale, so both are positive."""
@@ -91,7 +91,8 @@ def monotone(curve: ThetaCurve) -> ThetaCurve:
     variance = np.maximum(np.diag(curve.covariance)[known], 1e-12)
     log_theta = np.log(curve.theta[known])
     theta = curve.theta.copy()
-    theta[known] = np.exp(isotonic_regression(log_theta, weights=1 / variance, increasing=False).x)
+    smooth = scipy.optimize.isotonic_regression
+    theta[known] = np.exp(smooth(log_theta, weights=1 / variance, increasing=False).x)
     note = list(curve.note)
     for i in known:
         if abs(theta[i] / curve.theta[i] - 1) > 1e-9:

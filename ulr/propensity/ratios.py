@@ -74,7 +74,7 @@ def _co_clicked_both(bucket: tuple[int, ...]) -> Callable[[Arm, list[Pair]], np.
     """
 
     def count(arm: Arm, pairs: list[Pair]) -> np.ndarray:
-        ends = np.array(pairs).reshape(-1, 2)
+        ends = np.array(pairs, np.int64).reshape(-1, 2)
         inside = np.isin(ends, bucket)
         # The end outside the bucket. If both are inside, either will do: both were clicked.
         rest = np.where(inside[:, 1], ends[:, 0], ends[:, 1]) - 1

@@ -8,12 +8,17 @@ also ignored.
 
 from __future__ import annotations
 
-import lightgbm as lgb
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ulr.propensity.components import connected_components, unlinked_reasons
 from ulr.propensity.curve import ThetaCurve, jackknife, make_curve
 from ulr.propensity.exposures import Exposures
+
+if TYPE_CHECKING:
+    import lightgbm as lgb
 
 PRIOR_IMPRESSIONS = 2.0  # weight of the mean, in impressions, in the shrinkage of g
 
@@ -47,7 +52,10 @@ def run_em(
     impressions = np.bincount(shown.document, shown.impressions, shown.documents)
     dataset = None
     if shown.features is not None:
-        dataset = lgb.Dataset(shown.features, relevance, weight=impressions, free_raw_data=False)
+        lightgbm = import_module("lightgbm")  # takes a second; no other estimator needs it
+        dataset = lightgbm.Dataset(
+            shown.features, relevance, weight=impressions, free_raw_data=False
+        )
     for _ in range(rounds):
         theta, target = em_step(theta, relevance, shown)
         if dataset is None:
@@ -75,7 +83,7 @@ def _regress(
         "num_threads": threads,
     }
     dataset.set_label(np.clip(target, 0, 1))
-    booster = lgb.train(params, dataset, num_boost_round=trees)
+    booster = import_module("lightgbm").train(params, dataset, num_boost_round=trees)
     return np.asarray(booster.predict(dataset.get_data()))
 
 

@@ -1,4 +1,4 @@
-"""Groups to propensities: count on Spark, estimate on the driver, publish three tables."""
+"""Groups to propensities: tally new dates, estimate on the driver, publish three tables."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
@@ -19,6 +20,7 @@ from ulr.features.files import find_features
 from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.propensity import tasks
 from ulr.propensity.affine import regressions
+from ulr.propensity.daily.stage import build_tallies
 from ulr.propensity.diagnostics import Finding, drift_findings
 from ulr.propensity.estimators import NEED_HARVEST, NEED_SWAPS, Evidence, theta_of_json
 from ulr.propensity.exposures import Exposures
@@ -47,12 +49,11 @@ def build_propensities(
     force: bool = False,
 ) -> PropensityOutcome:
     """Estimate from the dates' groups; publish psi, the diagnostics, and theta last."""
-    files = groups_files(warehouse, dates)
 
     def write(
         theta: WriteTransaction, joint: WriteTransaction, checks: WriteTransaction
     ) -> list[SegmentResult]:
-        results = estimate_propensities(start_spark(), warehouse.storage.url, files, settings)
+        results = estimate_propensities(start_spark, warehouse, dates, settings)
         curves, pairs = curve_table(results), joint_table(results)
         findings = findings_table(results)
         joint.write_table(pairs)
@@ -76,17 +77,28 @@ def build_propensities(
 
 
 def estimate_propensities(
-    spark: SparkSession, url: str, files: Sequence[str], settings: Propensities
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    dates: Sequence[dt.date],
+    settings: Propensities,
 ) -> list[SegmentResult]:
-    """Return the estimates of all traffic, then of the segments.
-
-    files: paths of groups files on the filesystem of `url`.
-    """
+    """Return the estimates of all traffic, then of the segments."""
     theta = _given_theta(settings) if settings.estimator == "given" else []
-    swaps = tasks.count_swaps(spark, url, files, max_position=settings.max_position)
+    if not groups_files(warehouse, dates):
+        raise UserError(
+            "the groups of these dates contain no page; give other dates, or see the table "
+            "`quarantine`"
+        )
+    tallies = build_tallies(start_spark, warehouse, dates)
+    swaps = tallies.swap_counts(settings.max_position)
     positions = len(theta) or _deepest_click(swaps)
     _check_buckets(swaps, positions, settings.estimator)
-    counts = _count_documents(spark, url, files, settings, swaps)
+    counts = _Counts(swaps)
+    if _needs_trust(settings):
+        moments = tallies.moments(start_spark, blocks=settings.harvest.blocks)
+        counts = _Counts(swaps, moments=moments)
+    elif settings.estimator in (*NEED_HARVEST, "regression_em"):
+        counts = _count_documents(start_spark(), warehouse, dates, settings, swaps)
     segments = _segments(swaps, settings)
     # Bonferroni over the curves, so that more segments raise no more false alarms.
     significance = settings.significance / (1 + len(segments))
@@ -100,9 +112,12 @@ def estimate_propensities(
 
 @reraise_user_errors()
 def drift(
-    spark: SparkSession, url: str, windows: Sequence[Sequence[str]], settings: Propensities
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    windows: Sequence[Sequence[dt.date]],
+    settings: Propensities,
 ) -> list[Finding]:
-    """Test whether theta of all traffic changed between two windows of groups files."""
+    """Test whether theta of all traffic changed between two windows of dates."""
     theta_only = settings.model_copy(
         update={
             "segments": False,
@@ -112,9 +127,25 @@ def drift(
         }
     )
     before, after = (
-        estimate_propensities(spark, url, files, theta_only)[0].curve for files in windows
+        estimate_propensities(start_spark, warehouse, dates, theta_only)[0].curve
+        for dates in windows
     )
     return drift_findings(before, after, settings.significance)
+
+
+@reraise_user_errors()
+def plain_rates(
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    dates: Sequence[dt.date],
+    *,
+    positions: int,
+) -> tuple[np.ndarray, int]:
+    """Return co-click rates of unswapped pages, click rates on the diagonal; and all pages."""
+    rows = build_tallies(start_spark, warehouse, dates).swap_counts(positions)
+    arm = counts_of(rows, positions).unswapped()
+    pages = pc.sum(rows.filter(pc.equal(rows["l"], 0))["sessions"]).as_py() or 0
+    return arm.co_clicks / max(arm.sessions, 1), pages
 
 
 @dataclass(frozen=True)
@@ -136,23 +167,29 @@ class _Counts:
         return Evidence(swaps, self.harvest, trust, self.exposures, list(theta))
 
 
+def _needs_trust(settings: Propensities) -> bool:
+    estimator = settings.estimator
+    return estimator == "affine" or (settings.test_trust and estimator in NEED_SWAPS)
+
+
 def _count_documents(
-    spark: SparkSession, url: str, files: Sequence[str], settings: Propensities, swaps: pa.Table
+    spark: SparkSession,
+    warehouse: Warehouse,
+    dates: Sequence[dt.date],
+    settings: Propensities,
+    swaps: pa.Table,
 ) -> _Counts:
-    """Return the counts with those of documents, a second pass, if the settings need them."""
-    estimator, blocks = settings.estimator, settings.harvest.blocks
-    needs_trust = estimator == "affine" or (settings.test_trust and estimator in NEED_SWAPS)
-    if not needs_trust and estimator not in (*NEED_HARVEST, "regression_em"):
-        return _Counts(swaps)
-    shown = tasks.count_exposures(spark, url, files, max_position=settings.max_position)
-    if needs_trust:
-        return _Counts(swaps, moments=tasks.moment_table(shown, blocks=blocks))
-    if estimator in NEED_HARVEST:
-        weight = settings.harvest.weight
-        return _Counts(swaps, harvest=tasks.harvest_table(shown, blocks=blocks, weight=weight))
-    em = settings.regression_em
+    """Return the counts with those of all documents: a pass over the groups of the window."""
+    shown = tasks.count_exposures(
+        spark, warehouse.storage.url, groups_files(warehouse, dates),
+        max_position=settings.max_position,
+    )  # fmt: skip
+    em, harvest = settings.regression_em, settings.harvest
+    if settings.estimator in NEED_HARVEST:
+        table = tasks.harvest_table(shown, blocks=harvest.blocks, weight=harvest.weight)
+        return _Counts(swaps, harvest=table)
     exposures = tasks.em_exposures(
-        spark, shown, queries=em.queries, blocks=blocks, features=em.features
+        spark, shown, queries=em.queries, blocks=harvest.blocks, features=em.features
     )
     return _Counts(swaps, exposures=exposures)
 

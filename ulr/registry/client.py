@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 import math
 import os
@@ -10,21 +12,22 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import mlflow
-import mlflow.lightgbm
 from mlflow import MlflowClient
 from mlflow.entities import Metric, RunTag
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
+from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from ulr.config.settings import Settings
 from ulr.errors import UserError
 from ulr.registry import tags as tag_names
 from ulr.registry.connection import TRACKING_URI, connected, create_database
-from ulr.registry.runs import write_model, write_record
+from ulr.registry.runs import read_model_text, write_files, write_model, write_record
 from ulr.registry.submission import Submission
 from ulr.warehouse.stage import fingerprint
 
@@ -55,6 +58,7 @@ class Registry:
             self.folder.mkdir(parents=True, exist_ok=True)
         self.uri = f"sqlite:///{self.folder / DATABASE}" if self.folder else uri
         self.experiment, self.name = experiment, name
+        self._experiment_id: str | None = None
         # MLflow retries every request itself, with exponential back-off, and reads these.
         os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = str(retries)
         os.environ["MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR"] = str(backoff)
@@ -74,11 +78,8 @@ class Registry:
             return known
         with self._connected():
             self._delete_runs(tag_names.FINGERPRINT, submission.fingerprint)
-            self._delete_runs(tag_names.LIVE, submission.fingerprint)
-            uri = self._log_run(submission, submission.tags)
-            # Version and tags in one request, so that no version lacks its fingerprint.
-            version = mlflow.register_model(uri, self.name, tags=submission.tags)
-            return _registered(version, new=True)
+            model_id = self._log_run(submission, submission.tags)
+            return _registered(self._create_version(model_id, submission.tags), new=True)
 
     def log_comparison(
         self, name: str, submissions: Sequence[Submission], rows: Sequence[Mapping[str, Any]]
@@ -166,7 +167,7 @@ class Registry:
         """Return the LightGBM text of a model by URI, such as models:/NAME@champion."""
         with self._connected():
             try:
-                return mlflow.lightgbm.load_model(uri).model_to_string()
+                return read_model_text(uri)
             except MlflowException as error:
                 if error.error_code in _MISSING:
                     raise UserError(
@@ -177,6 +178,11 @@ class Registry:
 
     def experiment_id(self) -> str:
         """Return the id of the experiment with all runs; create it if it is missing."""
+        if self._experiment_id is None:
+            self._experiment_id = self._find_experiment()
+        return self._experiment_id
+
+    def _find_experiment(self) -> str:
         client = self.client
         if experiment := client.get_experiment_by_name(self.experiment):
             return experiment.experiment_id
@@ -194,10 +200,33 @@ class Registry:
         for run in self.client.search_runs([self.experiment_id()], f"tags.`{tag}` = '{value}'"):
             self.client.delete_run(run.info.run_id)
 
+    def _create_version(self, model_id: str, tags: Mapping[str, str]) -> ModelVersion:
+        """Register a logged model; the registered model is created if it is missing.
+
+        Version and tags are one request, so that no version lacks its fingerprint.
+        """
+        client = self.client
+        create = partial(
+            client.create_model_version, self.name, f"models:/{model_id}", tags=dict(tags),
+            model_id=model_id,
+        )  # fmt: skip
+        try:
+            version = create()
+        except MlflowException as error:
+            if error.error_code not in _MISSING:
+                raise
+            with contextlib.suppress(MlflowException):  # another process may have created it
+                client.create_registered_model(self.name)
+            version = create()
+        # The tag that MLflow's `register_model` sets: its page of the model links to the version.
+        link = json.dumps([{"name": self.name, "version": version.version}])
+        client.set_logged_model_tags(model_id, {MLFLOW_MODEL_VERSIONS: link})
+        return version
+
     def _log_run(
         self, submission: Submission, tags: Mapping[str, str], *, nested: bool = False
     ) -> str:
-        """Log a run with the record and the model of a training; return the model's URI."""
+        """Log a run with the record and the model of a training; return the model's id."""
         with (
             tempfile.TemporaryDirectory() as folder,
             mlflow.start_run(
@@ -207,8 +236,9 @@ class Registry:
                 nested=nested,
             ) as run,
         ):
-            write_record(self.client, run.info.run_id, submission)
-            return write_model(submission, Path(folder))
+            model_id = write_model(submission, write_files(submission, Path(folder)))
+            write_record(self.client, run.info.run_id, model_id, submission, Path(folder))
+            return model_id
 
     def _connected(self) -> AbstractContextManager[None]:
         self._ensure_database()

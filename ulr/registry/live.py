@@ -18,7 +18,7 @@ from mlflow.entities import Metric
 
 from ulr.registry.client import Registry
 from ulr.registry.runs import history_name
-from ulr.registry.tags import LIVE
+from ulr.registry.tags import FINGERPRINT, LIVE
 from ulr.training.loop import IterationCallback
 
 INTERVAL_S = 5.0
@@ -66,7 +66,9 @@ class LiveRun:
             return run_id
         client = self._registry.client
         if run_id is None:
-            experiment, tags = self._registry.experiment_id(), {LIVE: self._fingerprint}
+            # With both tags, one search finds all runs that a registration replaces.
+            tags = dict.fromkeys((LIVE, FINGERPRINT), self._fingerprint)
+            experiment = self._registry.experiment_id()
             run_id = client.create_run(experiment, run_name=self._name, tags=tags).info.run_id
         client.log_batch(run_id, values)
         return run_id

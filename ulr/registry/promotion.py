@@ -111,8 +111,6 @@ def _assess(
 
 
 def _carry_out(registry: Registry, submission: Submission, decision: Decision) -> Decision:
-    version = registry.register(submission)
-    registry.set_alias(CHALLENGER, version.version)
     verdict, lead = decision.verdict, decision.lead
     outcome = "promoted" if verdict.passed else "kept"
     written = {tags.VERDICT: outcome, tags.REASONS: "; ".join(verdict.reasons)}
@@ -120,7 +118,13 @@ def _carry_out(registry: Registry, submission: Submission, decision: Decision) -
         written[tags.PREVIOUS_CHAMPION] = str(decision.champion)
     metrics = {"lead": lead.value, "lead_lower": lead.lower, "lead_upper": lead.upper,
                "lead_p": lead.p_value} if lead else {}  # fmt: skip
-    registry.tag_version(version, written, metrics)
+    # Verdict and model in the same requests.
+    version = registry.register(
+        replace(submission, tags=submission.tags | written, metrics=submission.metrics | metrics)
+    )
+    if not version.new:
+        registry.tag_version(version, written, metrics)
+    registry.set_alias(CHALLENGER, version.version)
     if verdict.passed:
         registry.set_alias(CHAMPION, version.version)
     return replace(decision, outcome=outcome, version=version.version)

@@ -17,6 +17,7 @@ import numpy as np
 from lightgbm.basic import _LIB, _param_dict_to_str, _safe_call
 
 from ulr.errors import UserError
+from ulr.kernels.byte_buffer import copy_bytes
 from ulr.kernels.hashing import GOLDEN, splitmix64
 from ulr.kernels.layout import Ragged
 
@@ -72,15 +73,15 @@ def _serialize(dataset: lgb.Dataset) -> bytes:
             dataset._handle, ctypes.byref(buffer), ctypes.byref(size)
         )
     )
-    content = bytearray(size.value)
-    value = ctypes.c_uint8()
+    content = np.empty(size.value, np.uint8)
+    getter = ctypes.cast(_LIB.LGBM_ByteBufferGetAt, ctypes.c_void_p)
+    addresses = getter.value or 0, buffer.value or 0, content.ctypes.data
     try:
-        for i in range(size.value):
-            _safe_call(_LIB.LGBM_ByteBufferGetAt(buffer, ctypes.c_int32(i), ctypes.byref(value)))
-            content[i] = value.value
+        copied = copy_bytes(*addresses, content.size)
+        _safe_call(0 if copied == content.size else -1)
     finally:
         _safe_call(_LIB.LGBM_ByteBufferFree(buffer))
-    return bytes(content)
+    return content.tobytes()
 
 
 class BinnedRows:

@@ -13,6 +13,10 @@ from ulr.errors import UserError
 from ulr.features.matrix import check_width
 from ulr.kernels.layout import PairLists, offsets_of, take_queries
 
+# The columns of the pairs table that training reads: all but the names of the documents.
+COLUMNS = ("query_id", "labels", "features", "group_sizes", "doc_rows", "positions", "pair_counts",
+           "pair_i", "pair_j", "u_ij", "u_ji")  # fmt: skip
+
 
 @dataclass(frozen=True)
 class RankingData:
@@ -25,13 +29,13 @@ class RankingData:
 
 
 def read_pairs(tables: Iterable[pa.Table]) -> RankingData:
-    """Return the rows of pairs tables, in order. A table of one chunk is not copied."""
+    """Return the rows of pairs tables (COLUMNS), in order. A table of one chunk is not copied."""
     parts = [table for table in tables if table.num_rows]
     if not parts:
         raise UserError("the pairs table is empty: no query has a pair; see the counts of `pairs`")
     table = pa.concat_tables(parts).combine_chunks()
     pairs = PairLists(
-        query_rows=_offsets(table, "doc_ids"),
+        query_rows=_offsets(table, "labels"),
         query_groups=_offsets(table, "group_sizes"),
         group_docs=offsets_of(_values(table, "group_sizes")),
         group_pairs=offsets_of(_values(table, "pair_counts")),
@@ -53,7 +57,7 @@ def feature_width(table: pa.Table, width: int | None = None) -> int:
     """Return the features per document of a pairs table; raise if they differ, or from `width`."""
     return check_width(
         np.diff(_offsets(table, "features")),
-        rows=np.diff(_offsets(table, "doc_ids")),
+        rows=np.diff(_offsets(table, "labels")),
         width=width,
         name=lambda i: f"query {table['query_id'][i]}",
     )

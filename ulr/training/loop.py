@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 import lightgbm as lgb
 import numpy as np
 
-from ulr.kernels.threads import KERNELS
 from ulr.models.text import join_models, normalize_model
 from ulr.training.checkpoint import TrainState
 from ulr.training.distributed.communicator import Communicator
-from ulr.training.distributed.lightgbm_network import Network, open_network
+from ulr.training.distributed.lightgbm_network import open_network, units_per_row
+from ulr.training.distributed.local_communicator import LocalCommunicator
 from ulr.training.objective import PairObjective
 from ulr.training.parameters import Learner
 from ulr.training.plan import TrainPlan
@@ -30,6 +30,7 @@ from ulr.training.validation import Criterion, best_iteration, make_criterion
 CheckpointCallback = Callable[[TrainState], None]
 # Called with the iteration, from 1, and its validation value, if there is one.
 IterationCallback = Callable[[int, float | None], None]
+NetworkCheck = Callable[[], None]
 
 
 def ignore(*_: object) -> None:
@@ -51,7 +52,7 @@ class TrainingLoop:
 
     def __init__(
         self,
-        communicator: Communicator,
+        communicator: Communicator | LocalCommunicator,
         plan: TrainPlan,
         learner: Learner,
         shards: RankShards,
@@ -67,6 +68,7 @@ class TrainingLoop:
         self.scores = self.train.scores
         self.validation_scores = None if self.validation is None else self.validation.scores
         self.total_rows = int(communicator.sum(np.array([self.train.rows], np.int64))[0])
+        self.units = units_per_row(self.total_rows)
         self.criterion = self._make_criterion()
 
     def _make_criterion(self) -> Criterion | None:
@@ -85,21 +87,21 @@ class TrainingLoop:
         self, on_checkpoint: CheckpointCallback = ignore, on_iteration: IterationCallback = ignore
     ) -> TrainState:
         """Train to the end; `on_checkpoint` is called with every state that can be resumed."""
-        with open_network(self.communicator, self.train.rows, self.total_rows) as network:
+        with open_network(self.communicator, self.train.rows, self.units) as check:
             while not self.state.finished:
-                self.state = self._grow_segment(network, on_iteration)
+                self.state = self._grow_segment(check, on_iteration)
                 on_checkpoint(self.state)
         return self.state
 
-    def _grow_segment(self, network: Network, on_iteration: IterationCallback) -> TrainState:
+    def _grow_segment(self, check: NetworkCheck, on_iteration: IterationCallback) -> TrainState:
         """Grow the trees up to the next checkpoint."""
         first, state = self.state.num_iterations, self.state
         length = self.plan.checkpoint_every or self.plan.num_iterations
         last = min(self.plan.num_iterations, (first // length + 1) * length)
-        booster = self._make_booster(first, network.units_per_row)
+        booster = self._make_booster(first)
         history, grown, finished = list(state.history), 0, last >= self.plan.num_iterations
         for iteration in range(first, last):
-            if self._grow_tree(booster, network, iteration):
+            if self._grow_tree(booster, check, iteration):
                 finished = True  # no leaf can be split any more
                 break
             grown += 1
@@ -120,8 +122,8 @@ class TrainingLoop:
             history=tuple(history), finished=finished,
         )  # fmt: skip
 
-    def _make_booster(self, first: int, units_per_row: int) -> lgb.Booster:
-        parameters = self.learner.for_ranks(self.communicator.size, units_per_row)
+    def _make_booster(self, first: int) -> lgb.Booster:
+        parameters = self.learner.for_ranks(self.communicator.size, self.units)
         if first:
             self.train.dataset.set_init_score(self.scores)
         booster = lgb.Booster(parameters, self.train.dataset)
@@ -131,7 +133,7 @@ class TrainingLoop:
             booster.add_valid(self.validation.dataset, "validation")
         return booster
 
-    def _grow_tree(self, booster: lgb.Booster, network: Network, iteration: int) -> bool:
+    def _grow_tree(self, booster: lgb.Booster, check: NetworkCheck, iteration: int) -> bool:
         """Grow one tree; return whether it could not be split."""
         start, network_before = time.monotonic(), self.communicator.seconds
         gradient_seconds = 0.0
@@ -153,7 +155,7 @@ class TrainingLoop:
             return gradient, hessian
 
         empty = booster.update(fobj=gradients)
-        network.check()
+        check()
         network_seconds = self.communicator.seconds - network_before
         self.timings.gradient += gradient_seconds
         self.timings.network += network_seconds
@@ -174,8 +176,7 @@ class TrainingLoop:
         start, totals = time.monotonic(), np.zeros(2, np.int64)
         if self.validation is not None:
             scores = _raw_scores(booster.eval_valid)
-            with KERNELS:
-                totals = self.criterion.totals(scores, self.validation.data)
+            totals = self.criterion.totals(scores, self.validation.data)
         value = self.criterion.value(self.communicator.sum(totals))
         self.timings.validation += time.monotonic() - start
         return value

@@ -15,7 +15,7 @@ import numpy as np
 from ulr.kernels.lambdas import lambda_gradients
 from ulr.kernels.layout import PairLists
 from ulr.kernels.losses import debias_counts, position_losses
-from ulr.kernels.threads import KERNELS
+from ulr.kernels.pair_runs import pair_runs
 
 Reduce = Callable[[np.ndarray], np.ndarray]
 GRID = 2.0**-20
@@ -101,7 +101,7 @@ class PairObjective:
         biases: Biases | None = None,
         reduce: Reduce = lambda totals: totals,
     ) -> None:
-        self.pairs = pairs = make_nonnegative(pairs) if options.nonnegative_weights else pairs
+        pairs = make_nonnegative(pairs) if options.nonnegative_weights else pairs
         self.options = options
         self.biases = biases
         self.reduce = reduce
@@ -110,22 +110,23 @@ class PairObjective:
         # Integers add exactly, so that all ranks have the same total and the same grid.
         own = np.ceil(np.abs(pairs.u_ij) + np.abs(pairs.u_ji)).sum(dtype=np.float64)
         self._total_weight = int(reduce(np.array([own], np.int64))[0])
-        self._weighted = pairs
+        self._pairs = None if biases is None else pairs  # t+ and t- are learned from them
+        self._runs = self._weighted = pair_runs(pairs)
         if biases is not None:
-            self._weighted = pairs._replace(
-                u_ij=np.empty_like(pairs.u_ij), u_ji=np.empty_like(pairs.u_ji)
+            self._weighted = self._runs._replace(
+                u_ij=self._runs.u_ij.copy(), u_ji=self._runs.u_ji.copy()
             )
 
     def fill(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return gradient and Hessian (float32, multiples of the grid) at `scores` (float64)."""
-        with KERNELS:
-            self._fill(scores)
+        self._fill(scores)
         return self.gradients, self.hessians
 
     def _fill(self, scores: np.ndarray) -> None:
-        if self.biases is not None:
+        if self.biases is not None and self._pairs is not None:
             debias_counts(
-                self.pairs,
+                self._runs,
+                self._pairs.position,
                 self.biases.t_plus,
                 self.biases.t_minus,
                 self._weighted.u_ij,
@@ -153,16 +154,15 @@ class PairObjective:
 
     def learn_biases(self, scores: np.ndarray) -> None:
         """Update t+ and t- from the losses of all data at `scores` (float64)."""
-        if self.biases is None:
+        if self.biases is None or self._pairs is None:
             return
-        with KERNELS:
-            losses = position_losses(
-                scores,
-                self.pairs,
-                self.biases.t_plus,
-                self.biases.t_minus,
-                sigmoid=self.options.sigmoid,
-                truncation_level=self.options.lambdarank_truncation_level,
-                objective=self.options.objective,
-            )
+        losses = position_losses(
+            scores,
+            self._pairs,
+            self.biases.t_plus,
+            self.biases.t_minus,
+            sigmoid=self.options.sigmoid,
+            truncation_level=self.options.lambdarank_truncation_level,
+            objective=self.options.objective,
+        )
         self.biases = self.biases.updated(self.reduce(losses))

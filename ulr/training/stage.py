@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from ulr.config.settings import Train
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.driver import DistributedOptions, TrainingResult, train_on_spark
-from ulr.training.distributed.shuffle import PairFiles
+from ulr.training.distributed.pair_files import PairFiles
 from ulr.training.distributed.telemetry import Event
 from ulr.training.loop import IterationCallback
 from ulr.training.plan import TrainPlan

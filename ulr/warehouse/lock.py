@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ulr.errors import UserError
+from ulr.errors import LockTaken, UserError
 from ulr.warehouse.storage import Storage
 
 LEASE_S = 60.0
@@ -47,9 +47,9 @@ def _this_process() -> dict[str, Any]:
     return {"host": socket.gethostname(), "pid": os.getpid(), "since": time.strftime("%F %T %Z")}
 
 
-def _taken(name: str, owner: dict[str, Any]) -> UserError:
+def _taken(name: str, owner: dict[str, Any]) -> LockTaken:
     holder = f"process {owner.get('pid')} on {owner.get('host')} since {owner.get('since')}"
-    return UserError(f"{name} is being written by {holder}; wait for it, or stop it, and run again")
+    return LockTaken(f"{name} is being written by {holder}; wait for it, or stop it, and run again")
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """A warehouse on top of another: some tables are read from the base, the rest are stored here.
 
 A re-run with other settings must not replace the tables of the nightly model, and need not read
-the log again: it reads the daily groups from the base and writes all other tables to a folder of
-the base. A variant that differs in training only also reads the re-run's pairs.
+the log again: it reads the daily groups and tallies from the base and writes all other tables to a
+folder of the base. A variant that differs in training only also reads the re-run's pairs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ulr.errors import UserError
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
 
-GROUPS = ("groups",)
+GROUPS = ("groups", "swap_counts", "swap_documents")  # the daily tables: any settings share them
 PAIRS = (*GROUPS, "propensities", "joint_propensities", "diagnostics", "pairs")
 _HEALTH = "stage=pairs-"  # partitions of `metrics` that belong to pairs
 

@@ -229,8 +229,9 @@ truth_relevance_schema = pa.schema(
     ]
 )
 
-# Number of sessions of a (segment, bucket, arm) with clicks at both k and l, k <= l: partial sums
-# of a Spark task, or their total. Unique: all columns but the last. Zero counts are omitted.
+# Number of sessions of a (segment, bucket, arm) of a date with clicks at both k and l, k <= l.
+# Unique: all columns but the last. Zero counts are omitted. Partitioned by `dt`; sorted by the
+# unique key, nulls last.
 #   condition  only sessions that clicked this position; 0: all sessions; -1: sessions that clicked
 #              every position of the bucket
 #   k, l       k = l: clicks at k; both 0: all sessions
@@ -244,6 +245,25 @@ swap_counts_schema = pa.schema(
         pa.field("k", pa.int32(), nullable=False),
         pa.field("l", pa.int32(), nullable=False),
         pa.field("sessions", pa.int64(), nullable=False),
+    ]
+)
+
+# One row per (segment, bucket, query, document) on the pages of a date in buckets 1:k that were
+# shown at position 1 or k: clicks and impressions at the two positions. Unique: the first four
+# columns. Partitioned by `dt`; a file holds a range of `document`; sorted by document, segment,
+# bucket, nulls last.
+#   query      Spark's xxhash64(query_id)
+#   document   XXH64 of doc_id, with the hash of its query as seed
+swap_documents_schema = pa.schema(
+    [
+        pa.field("segment", pa.string()),
+        pa.field("bucket", pa.string(), nullable=False),
+        pa.field("query", pa.int64(), nullable=False),
+        pa.field("document", pa.int64(), nullable=False),
+        pa.field("first_clicks", pa.int64(), nullable=False),
+        pa.field("first_impressions", pa.int64(), nullable=False),
+        pa.field("second_clicks", pa.int64(), nullable=False),
+        pa.field("second_impressions", pa.int64(), nullable=False),
     ]
 )
 

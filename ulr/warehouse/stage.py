@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ulr.engine.failures import reraise_user_errors
 from ulr.warehouse.schema import SCHEMA_VERSION
-from ulr.warehouse.tables import Outcome, Warehouse
+from ulr.warehouse.tables import Manifest, Outcome, Warehouse, WriteTransaction
 
 Result = TypeVar("Result")
 
@@ -60,6 +60,46 @@ def publish_if_changed(
     if len(manifests) < len(targets):
         raise RuntimeError(f"{table} {partition}: `write` returned without publishing every table")
     return Outcome(manifests[0], skipped=False), result
+
+
+def publish_changed_partitions(
+    warehouse: Warehouse,
+    tables: Sequence[str],
+    inputs: Mapping[str, Any],
+    *,
+    write: Callable[[dict[str, list[WriteTransaction]]], None],
+) -> dict[str, list[Manifest]]:
+    """Publish the partitions of some tables whose inputs have changed, all in one call of `write`.
+
+    inputs: JSON value by partition. write: called with the transactions of the changed partitions,
+        in the order of `tables`; writes and publishes each of them.
+
+    Returns the manifests of all partitions, in the order of `tables`.
+    """
+    fingerprints = {p: fingerprint_of(inputs=value, settings={}) for p, value in inputs.items()}
+    published = {p: [warehouse.current(table, p) for table in tables] for p in inputs}
+    manifests = {p: [m for m in own if m is not None] for p, own in published.items()}
+    changed = [
+        p for p, own in published.items()
+        if any(m is None or m.fingerprint != fingerprints[p] for m in own)
+    ]  # fmt: skip
+    if not changed:
+        return manifests
+    with ExitStack() as stack:
+        transactions = {
+            p: [
+                stack.enter_context(warehouse.writing(table, p, fingerprints[p], inputs=inputs[p]))
+                for table in tables
+            ]
+            for p in changed
+        }
+        with reraise_user_errors():
+            write(transactions)
+        for p, own in transactions.items():
+            manifests[p] = [t.manifest for t in own if t.manifest is not None]
+    if any(len(own) < len(tables) for own in manifests.values()):
+        raise RuntimeError(f"{tables[0]}: `write` returned without publishing every partition")
+    return manifests
 
 
 def fingerprint_of(

@@ -29,7 +29,8 @@ MANIFEST = "manifest.json"
 IN_PROGRESS = "_begun"  # marks an unpublished folder; if it is missing, the folder was removed
 # The stage that writes a table, where their names differ.
 _WRITTEN_BY = {"quarantine": "groups", "joint_propensities": "propensities", "models": "train",
-               "diagnostics": "propensities", "metrics": "evaluate", "scores": "score"}  # fmt: skip
+               "diagnostics": "propensities", "metrics": "evaluate", "scores": "score",
+               "swap_counts": "propensities", "swap_documents": "propensities"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -147,9 +148,13 @@ class Warehouse:
 
     def files(self, table: str, partition: str = "") -> list[str]:
         """Return the paths of the published files; raise UserError if there is no version."""
-        manifest = self.require(table, partition)
-        folder = _join(table, partition), manifest.folder
-        return [self.storage_of(table, partition).path(*folder, n) for n in manifest.files]
+        return self.paths(self.require(table, partition))
+
+    def paths(self, manifest: Manifest) -> list[str]:
+        """Return the paths of a version's files."""
+        storage = self.storage_of(manifest.table, manifest.partition)
+        folder = _join(manifest.table, manifest.partition), manifest.folder
+        return [storage.path(*folder, name) for name in manifest.files]
 
     def read(self, table: str, partition: str = "") -> pa.Table:
         """Return all rows of a small table."""

@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 from ulr.errors import UserError
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.driver import DistributedOptions, train_on_spark
-from ulr.training.distributed.shuffle import PairFiles
+from ulr.training.distributed.pair_files import PairFiles
 from ulr.training.plan import TrainPlan
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test

@@ -4,15 +4,15 @@ import pytest
 from pyspark.errors import PySparkException
 
 from ulr.errors import UserError
-from ulr.training.bins import Bins
 from ulr.training.distributed import recovery
+from ulr.training.distributed.pair_files import PairFiles
 from ulr.training.distributed.recovery import run_with_retries
 from ulr.training.distributed.task import Job
 from ulr.training.plan import TrainPlan
 
 PLAN = TrainPlan("joint", 1, {})
 JOB = Job(
-    plan=PLAN, learner=PLAN.learner(), bins=Bins(b"", 1, {}), rows=[(1, 0)], biases=None,
+    source=PairFiles("", []), plan=PLAN, learner=PLAN.learner(), prepared=None,
     checkpoints=None, token="token", worker_timeout=1.0,
 )  # fmt: skip
 

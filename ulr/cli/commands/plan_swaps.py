@@ -19,7 +19,7 @@ from ulr.engine.session import start_session
 from ulr.errors import UserError
 from ulr.experiments.plan import PlannedBucket, all_pairs_of, design
 from ulr.groups.window import window_dates
-from ulr.propensity.tasks import plain_rates
+from ulr.propensity.stage import plain_rates
 from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr plan-swaps --date 2026-01-03 --out plan.json"

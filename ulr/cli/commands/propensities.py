@@ -72,5 +72,4 @@ def _drift(
     if earlier is None:
         return []
     windows = [window_dates(warehouse, earlier, settings.window_days), dates]
-    files = [[f for d in w for f in warehouse.files("groups", f"dt={d}")] for w in windows]
-    return drift(start(), warehouse.storage.url, files, settings)
+    return drift(start, warehouse, windows, settings)

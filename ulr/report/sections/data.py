@@ -12,6 +12,7 @@ from ulr.report.facts import Facts, Row, by_method, require
 from ulr.report.format import count, percent
 
 DRAWN = 31  # days in the figure
+FEW_REPEATS = 1.5  # pages per ranking and day below which lists by query are advised
 DROPPED = {
     "duplicates": "repeated sessions dropped",
     "duplicate_rows": "repeated rows dropped",
@@ -40,6 +41,7 @@ def context(facts: Facts) -> dict[str, Any]:
             "quarantined rows": f"{count(sum(bad.values()))} "
                                 f"({percent(sum(bad.values()) / read, 2)})",
         },
+        "repeats": _few_repeats(facts, total),
         "dropped": [f"{total[name]:,} {text}" for name, text in DROPPED.items() if total[name]],
         "figure": _figure(days),
         "reasons": Table("Quarantined rows, by reason", ["reason", "meaning", "rows", "fraction"], [
@@ -50,6 +52,14 @@ def context(facts: Facts) -> dict[str, Any]:
             [r["reason"], r["date"], Code(r["row"]), Code(r["source"])] for r in facts.quarantine
         ]),
     }  # fmt: skip
+
+
+def _few_repeats(facts: Facts, total: Counter[str]) -> str | None:
+    """Return the pages per ranking and day, if there is a list for each of almost as many pages."""
+    repeats = total["pages"] / max(total["groups"], 1)
+    if facts.settings.get("pairs.grouping") != "ranking" or repeats >= FEW_REPEATS:
+        return None
+    return f"{repeats:.1f}"
 
 
 def _bad(counts: Row) -> dict[str, int]:

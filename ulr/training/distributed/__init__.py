@@ -1,6 +1,8 @@
 """Training on Spark barrier tasks.
 
-The driver (driver, recovery) indexes the queries, shuffles them to workers (shuffle, balance) and
-runs the barrier stage, with retries. A worker (barrier, task, local_ranks) connects to the others
-(rendezvous, handshake, communicator) and lets LightGBM sum over them (lightgbm_network).
+The driver (driver, recovery) indexes the queries, assigns them to workers (prepare, query_index,
+balance) and runs the barrier stage, with retries. A worker (barrier, task, local_ranks) reads its
+queries (pair_files), connects to the others (rendezvous, handshake, communicator) and lets LightGBM
+sum over them (lightgbm_network). The two ranks of a single worker share memory
+(local_communicator).
 """

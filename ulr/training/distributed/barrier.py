@@ -9,48 +9,54 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 
-import pyarrow as pa
 from pyspark import BarrierTaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from ulr.engine.shuffle import BLOCK, open_table, pack_bytes, unpack
+from ulr.engine.shuffle import BLOCK, pack_bytes
+from ulr.engine.tasks import Batches, map_batches
 from ulr.errors import UserError
 from ulr.training.checkpoint import TrainState, state_from_json
-from ulr.training.distributed.communicator import Communicator
+from ulr.training.distributed.communicator import Communicator, single_rank
+from ulr.training.distributed.prepare import TrainingSize
 from ulr.training.distributed.rendezvous import Listener
 from ulr.training.distributed.task import Job, WorkerReport, train_worker
 
-Batches = Iterator[pa.RecordBatch]
 SLOTS_TIMEOUT_S = 30.0  # executors of a new application take a while to register
 
 
-def train_in_barrier(blocks: DataFrame, job: Job) -> tuple[TrainState, list[WorkerReport]]:
-    """Train on blocks that are already in one partition per worker."""
-    rows = blocks.mapInArrow(partial(_run_worker, job=job), BLOCK, barrier=True).collect()
+def train_in_barrier(
+    spark: SparkSession, workers: int, job: Job
+) -> tuple[TrainState, list[WorkerReport], TrainingSize]:
+    """Train in one task per worker."""
+    numbers = spark.range(0, workers, 1, workers)
+    rows = map_batches(numbers, partial(_run_worker, job=job), BLOCK, barrier=True).collect()
     results = {(row.part, row.kind): json.loads(bytes(row.content)) for row in rows}
-    state = state_from_json(results[0, "state"], job.biases)
+    state = state_from_json(results[0, "state"], job.plan.initial_biases(1))
     reports = [WorkerReport(**results[key]) for key in sorted(results) if key[1] == "report"]
-    return state, reports
+    return state, reports, TrainingSize(**results[0, "size"])
 
 
 def _run_worker(batches: Batches, *, job: Job) -> Batches:
+    for _ in batches:  # the number of the task
+        pass
     rank = BarrierTaskContext.get().partitionId()
-    tables = ((part, kind, open_table(content)) for part, kind, content in unpack(batches))
     with _connect(job) as communicator:
-        state, report = train_worker(communicator, tables, job)
+        state, report, size = train_worker(communicator, job)
         communicator.allgather(b"done")  # no worker disconnects while another needs it
     if rank == 0:
         yield pack_bytes(rank, "state", json.dumps(state.as_json()).encode())
+        yield pack_bytes(rank, "size", json.dumps(asdict(size)).encode())
     yield pack_bytes(rank, "report", json.dumps(asdict(report)).encode())
 
 
 def _connect(job: Job) -> Communicator:
     context = BarrierTaskContext.get()
     rank = context.partitionId()
+    if len(context.getTaskInfos()) == 1:
+        return single_rank()
     host = _host(context.getTaskInfos()[rank].address)
     with contextlib.closing(Listener(host)) as listener:
         addresses = map(json.loads, context.allGather(json.dumps(listener.address)))

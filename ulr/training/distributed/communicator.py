@@ -17,7 +17,6 @@ import struct
 import threading
 import time
 from collections.abc import Sequence
-from typing import TypeVar
 
 import numpy as np
 
@@ -26,8 +25,8 @@ DATA, HEARTBEAT, ABORT = 1, 2, 3
 _HEARTBEATS_PER_TIMEOUT = 5
 _MAX_REASON_BYTES = 2000
 _NO_TIMEOUT_S = 1e6
+_MIN_SPIN_S, _MAX_SPIN_S = 2e-6, 100e-6
 Buffer = bytes | bytearray | memoryview
-Received = TypeVar("Received", bytes, int)
 
 
 class PeerLost(RuntimeError):
@@ -46,14 +45,15 @@ class _Peer:
         self.awaited = False  # whether a data frame of the current exchange is missing
         self.last_received = 0.0
         self._send_error: OSError | None = None
-        self._header, self._kind = bytearray(), DATA
-        self._body, self._filled = bytearray(), 0
+        self._header = memoryview(bytearray(_HEADER.size))
+        self._buffer = bytearray()  # of the body; used for all frames
+        self._body = memoryview(self._buffer)
+        self._free = self._header  # the part of header or body that has not arrived
+        self._kind = 0  # of the frame whose body is received; 0 before
 
     def enqueue(self, kind: int, number: int, content: Buffer) -> None:
         view = memoryview(content).cast("B")
-        self.outgoing.append(memoryview(_HEADER.pack(kind, number, view.nbytes)))
-        if view.nbytes:
-            self.outgoing.append(view)
+        self.outgoing += [memoryview(_HEADER.pack(kind, number, view.nbytes)), view]
 
     def send(self) -> None:
         """Send as much as fits into the socket's buffer.
@@ -62,29 +62,31 @@ class _Peer:
         """
         try:
             while self.outgoing:
-                sent = self.sock.send(self.outgoing[0])
-                if sent < self.outgoing[0].nbytes:
+                sent = self.sock.sendmsg(self.outgoing)
+                while self.outgoing and sent >= self.outgoing[0].nbytes:
+                    sent -= self.outgoing.pop(0).nbytes
+                if sent:
                     self.outgoing[0] = self.outgoing[0][sent:]
-                else:
-                    self.outgoing.pop(0)
         except BlockingIOError:
             return
         except OSError as error:
             self._send_error, self.outgoing = error, []
 
-    def receive(self, number: int) -> bytearray | None:
-        """Read the available bytes; return the content of data frame `number` once complete."""
+    def receive(self, number: int) -> memoryview | None:
+        """Read the available bytes; return the content of data frame `number` once complete.
+
+        The content is valid until the next call.
+        """
         try:
             while True:
-                if len(self._header) < _HEADER.size:
-                    missing = _HEADER.size - len(self._header)
-                    self._header += self._checked(self.sock.recv(missing))
-                    if len(self._header) == _HEADER.size:
-                        self._begin_frame(number)
-                elif self._filled < len(self._body):
-                    free = memoryview(self._body)[self._filled :]
-                    self._filled += self._checked(self.sock.recv_into(free))
-                if len(self._header) == _HEADER.size and self._filled == len(self._body):
+                received = self.sock.recv_into(self._free)
+                if not received:
+                    raise PeerLost(f"worker {self.rank} disconnected (end of stream)")
+                self.last_received = time.monotonic()
+                self._free = self._free[received:]
+                if not self._free and not self._kind:
+                    self._begin_body(number)
+                if not self._free:
                     content = self._end_frame()
                     if content is not None:
                         return content
@@ -96,29 +98,27 @@ class _Peer:
             cause = error
         raise PeerLost(f"worker {self.rank} disconnected ({cause})")
 
-    def _checked(self, received: Received) -> Received:
-        if not received:
-            raise PeerLost(f"worker {self.rank} disconnected (end of stream)")
-        self.last_received = time.monotonic()
-        return received
-
-    def _begin_frame(self, expected: int) -> None:
-        self._kind, number, size = _HEADER.unpack(self._header)
-        known = self._kind in {DATA, HEARTBEAT, ABORT}
-        if not known or (self._kind == DATA and number != expected):
+    def _begin_body(self, expected: int) -> None:
+        kind, number, size = _HEADER.unpack(self._header)
+        if kind not in {DATA, HEARTBEAT, ABORT} or (kind == DATA and number != expected):
             raise PeerLost(
                 f"worker {self.rank} sent exchange {number} when {expected} was expected"
             )
-        if self._kind != DATA and size > _MAX_REASON_BYTES:
+        if kind != DATA and size > _MAX_REASON_BYTES:
             raise PeerLost(f"worker {self.rank} sent a control frame of {size} bytes")
-        self._body, self._filled = bytearray(size), 0
+        if size > len(self._buffer):
+            self._buffer = bytearray(size)
+        self._kind, self._body = kind, memoryview(self._buffer)[:size]
+        self._free = self._body
 
-    def _end_frame(self) -> bytearray | None:
-        content = self._body
-        self._header, self._body, self._filled = bytearray(), bytearray(), 0
-        if self._kind == ABORT:
-            raise PeerLost(f"worker {self.rank} stopped: {content.decode(errors='replace')}")
-        return content if self._kind == DATA else None
+    def _end_frame(self) -> memoryview | None:
+        """Return the content of a data frame; prepare for the next frame."""
+        kind, self._kind, self._free = self._kind, 0, self._header
+        if kind == ABORT:
+            raise PeerLost(
+                f"worker {self.rank} stopped: {bytes(self._body).decode(errors='replace')}"
+            )
+        return self._body if kind == DATA else None
 
 
 class Communicator:
@@ -130,6 +130,7 @@ class Communicator:
     def __init__(self, rank: int, sockets: Sequence[socket.socket | None], timeout: float) -> None:
         self.rank, self.size, self.timeout = rank, len(sockets), timeout
         self.seconds, self.calls, self.bytes = 0.0, 0, 0
+        self._spin = _MAX_SPIN_S
         self._peers = [_Peer(n, sock) for n, sock in enumerate(sockets) if sock is not None]
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -143,7 +144,10 @@ class Communicator:
         self.close("" if error is None else f"{type(error).__name__}: {error}")
 
     def exchange(self, outgoing: Sequence[Buffer]) -> list[Buffer]:
-        """Send outgoing[r] to every rank r; return the contents received, in rank order."""
+        """Send outgoing[r] to every rank r; return the contents received, in rank order.
+
+        The contents are valid until the next exchange.
+        """
         start = time.monotonic()
         number = self.calls & 0xFFFFFFFF
         received: list[Buffer] = list(outgoing)
@@ -151,9 +155,9 @@ class Communicator:
             for peer in self._peers:
                 peer.enqueue(DATA, number, outgoing[peer.rank])
                 peer.awaited, peer.last_received = True, start
+                self.bytes += memoryview(outgoing[peer.rank]).nbytes
             self._transfer(number, received)
         self.calls += 1
-        self.bytes += sum(memoryview(outgoing[peer.rank]).nbytes for peer in self._peers)
         self.seconds += time.monotonic() - start
         return received
 
@@ -162,16 +166,39 @@ class Communicator:
         busy = self._peers
         while busy:
             for peer in busy:
-                peer.send()
+                if peer.outgoing:
+                    peer.send()
                 content = peer.receive(number) if peer.awaited or peer.outgoing else None
                 if content is not None:
                     received[peer.rank], peer.awaited = content, False
             busy = [peer for peer in busy if peer.outgoing or peer.awaited]
             if busy:
-                _wait(busy, self.timeout)
+                self._wait(busy)
+
+    def _wait(self, busy: list[_Peer]) -> None:
+        """Block until a socket is ready; raise `PeerLost` for a peer that was silent for too long.
+
+        To sleep and be woken takes as long as many exchanges, so it polls for some microseconds
+        first: for less time after it had to sleep, for more after it had not.
+        """
+        now = time.monotonic()
+        for peer in busy:
+            if now - peer.last_received > self.timeout:
+                raise PeerLost(f"worker {peer.rank} has been silent for {self.timeout:g} s")
+        poller = select.poll()
+        for peer in busy:
+            poller.register(peer.sock, select.POLLIN | (select.POLLOUT if peer.outgoing else 0))
+        end = now + self._spin
+        while time.monotonic() < end:
+            if poller.poll(0):
+                self._spin = min(2 * self._spin, _MAX_SPIN_S)
+                return
+        self._spin = max(self._spin / 2, _MIN_SPIN_S)
+        last = min(peer.last_received for peer in busy)
+        poller.poll(1000 * (last + self.timeout - now) + 1)
 
     def allgather(self, content: Buffer) -> list[Buffer]:
-        """Return the contents of all ranks, in rank order."""
+        """Return the contents of all ranks, in rank order, valid until the next exchange."""
         return self.exchange([content] * self.size)
 
     def sum(self, totals: np.ndarray) -> np.ndarray:
@@ -208,18 +235,6 @@ class Communicator:
                     peer.send()
             finally:
                 self._lock.release()
-
-
-def _wait(busy: list[_Peer], timeout: float) -> None:
-    """Block until a socket is ready; raise `PeerLost` for a peer that was silent for too long."""
-    now = time.monotonic()
-    for peer in busy:
-        if now - peer.last_received > timeout:
-            raise PeerLost(f"worker {peer.rank} has been silent for {timeout:g} s")
-    poller = select.poll()
-    for peer in busy:
-        poller.register(peer.sock, select.POLLIN | (select.POLLOUT if peer.outgoing else 0))
-    poller.poll(1000 * min(peer.last_received + timeout - now for peer in busy) + 1)
 
 
 def single_rank() -> Communicator:

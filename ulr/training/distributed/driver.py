@@ -1,4 +1,4 @@
-"""The driver's side of training on Spark: index the queries, prepare a job, run it with retries."""
+"""The driver's side of training on Spark: prepare a job, run it with retries."""
 
 from __future__ import annotations
 
@@ -6,26 +6,23 @@ import contextlib
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ulr.engine.failures import reraise_user_errors
-from ulr.training.bins import make_bins
-from ulr.training.checkpoint import Checkpoints, TrainState
-from ulr.training.distributed.balance import balance
+from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
+from ulr.engine.tasks import Batches, map_items
+from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.barrier import check_slots, is_local, train_in_barrier
-from ulr.training.distributed.local_ranks import rank_count
+from ulr.training.distributed.pair_files import PairFiles
+from ulr.training.distributed.prepare import prepare
+from ulr.training.distributed.query_index import FileFunction, RunOnFiles
 from ulr.training.distributed.recovery import run_with_retries
 from ulr.training.distributed.rendezvous import Address
-from ulr.training.distributed.shuffle import (
-    PairFiles,
-    QueryIndex,
-    build_query_index,
-    sample_rows,
-    shuffle_to_workers,
-)
 from ulr.training.distributed.task import Job, WorkerCallback, WorkerReport
 from ulr.training.distributed.telemetry import EventCallback, listen_for_events
 from ulr.training.local import TrainedRanker, make_ranker
@@ -57,14 +54,6 @@ class TrainingResult:
     pairs: int
 
 
-class _Placement(NamedTuple):
-    """workers: in use; rank (int32): of every query; rows: see `Job`."""
-
-    workers: int
-    rank: np.ndarray
-    rows: list[tuple[int, int]]
-
-
 def train_on_spark(
     spark: SparkSession,
     source: PairFiles,
@@ -81,56 +70,49 @@ def train_on_spark(
     """
     learner = plan.learner()
     check_slots(spark, options.num_workers)
-    with reraise_user_errors():
-        index = _drop_unused_validation(build_query_index(spark, source), plan)
-        sample = sample_rows(spark, source, index)
-    placement = _place(index, options.num_workers)
+    prepared, workers = None, options.num_workers
+    if workers > 1:
+        with reraise_user_errors():
+            prepared = prepare(_run_on_spark(spark, source), source, plan, learner, workers)
+        workers = prepared.placement.workers
     job = Job(
+        source=source,
         plan=plan,
         learner=learner,
-        bins=make_bins(sample, learner.lightgbm, plan.feature_names),
-        rows=placement.rows,
-        biases=plan.initial_biases(index.max_position),
+        prepared=prepared,
         checkpoints=checkpoints,
         token=secrets.token_hex(32),
         worker_timeout=options.worker_timeout,
-        threads=_threads(spark, learner.lightgbm, placement.workers * options.concurrent_runs),
+        threads=_threads(spark, learner.lightgbm, workers * options.concurrent_runs),
         on_iteration=on_iteration,
     )
-
-    def attempt(job: Job) -> tuple[TrainState, list[WorkerReport]]:
-        blocks = shuffle_to_workers(spark, source, index, placement.rank, placement.workers)
-        return train_in_barrier(blocks, job)
-
     with _event_listener(spark, job.token, on_event) as address:
-        (state, reports), failures = run_with_retries(
-            replace(job, driver=address), attempt, options.max_retries
+        (state, reports, size), failures = run_with_retries(
+            replace(job, driver=address),
+            partial(train_in_barrier, spark, workers),
+            options.max_retries,
         )
     ranker = make_ranker(state, plan.early_stopping_metric)
-    train = ~index.validation
-    queries, rows, pairs = (int(count[train].sum()) for count in (train, index.rows, index.pairs))
-    return TrainingResult(ranker, reports, failures, queries, rows, pairs)
+    return TrainingResult(ranker, reports, failures, size.queries, size.rows, size.pairs)
 
 
-def _drop_unused_validation(index: QueryIndex, plan: TrainPlan) -> QueryIndex:
-    """Train on the held-out queries too unless early stopping needs them."""
-    if plan.early_stopping_round > 0 and not index.validation.all():
-        return index
-    return replace(index, validation=np.zeros_like(index.validation))
+def _run_on_spark(spark: SparkSession, source: PairFiles) -> RunOnFiles:
+    """Return a runner that uses Spark tasks."""
+    files, sizes = range(len(source.all)), source.sizes()
+
+    def run(function: FileFunction) -> list[pa.Table]:
+        blocks = map_items(spark, files, partial(_on_files, function=function), BLOCK, sizes=sizes)
+        batches = iter(blocks.toArrow().to_batches())
+        parts = [(file, open_table(content)) for file, _, content in unpack(batches)]
+        return [table for _, table in sorted(parts, key=lambda part: part[0])]
+
+    return run
 
 
-def _place(index: QueryIndex, num_workers: int) -> _Placement:
-    """Assign every query to a rank; training and validation are balanced separately."""
-    train = ~index.validation
-    queries = int(train.sum())
-    workers = min(num_workers, queries)
-    ranks = rank_count(workers, queries)
-    rank = np.empty(train.size, np.int32)
-    counts = []
-    for chosen in (train, index.validation):
-        rank[chosen] = balance(index.rows[chosen], index.pairs[chosen], ranks)
-        counts.append(np.bincount(rank[chosen], index.rows[chosen], ranks).astype(int).tolist())
-    return _Placement(workers, rank, list(zip(*counts, strict=True)))
+def _on_files(files: list[int], *, function: FileFunction) -> Batches:
+    for file in files:
+        table = function(file)
+        yield from partition_blocks("file", table, np.full(table.num_rows, file, np.int64))
 
 
 def _threads(spark: SparkSession, lightgbm: Mapping[str, Any], workers: int) -> int:

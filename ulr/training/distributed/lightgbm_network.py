@@ -19,12 +19,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lightgbm.basic import _LIB, _safe_call
 
+from ulr.kernels.collectives import ROOT_BYTES, ROWS, UNITS
 from ulr.training.distributed.communicator import Buffer, Communicator
+from ulr.training.distributed.local_communicator import UNKNOWN_LAYOUT, LocalCommunicator
 
 _INT, _INT32, _POINTER = ctypes.c_int, ctypes.c_int32, ctypes.c_void_p
 _SIZES = ctypes.POINTER(_INT32)
@@ -38,16 +40,19 @@ _REDUCE_SCATTER = ctypes.CFUNCTYPE(None, _POINTER, _INT32, _INT, _SIZES, _SIZES,
 _ALLGATHER = ctypes.CFUNCTYPE(None, _POINTER, _INT32, _SIZES, _SIZES, _INT, _POINTER, _INT32)
 
 ROOT_UNITS = 2**30  # upper bound for the rows of all ranks, in units
-_ROOT_BYTES = struct.calcsize("ddi4x")  # C++ tuple: sums of Hessian and gradient, rows
 _ROWS_OFFSETS = (16, 0)  # possible offsets of the rows; they depend on the C++ standard library
 
 
-class Network:
-    """The collectives that LightGBM calls. rows: rows of this rank; total_rows: of all ranks."""
+def units_per_row(total_rows: int) -> int:
+    """Return the units of one row, given the rows of all ranks."""
+    return max(1, ROOT_UNITS // max(total_rows, 1))
 
-    def __init__(self, communicator: Communicator, rows: int, total_rows: int) -> None:
-        self.communicator, self.rows = communicator, rows
-        self.units_per_row = max(1, ROOT_UNITS // max(total_rows, 1))
+
+class Network:
+    """The collectives that LightGBM calls. rows: rows of this rank."""
+
+    def __init__(self, communicator: Communicator, rows: int, units: int) -> None:
+        self.communicator, self.rows, self.units = communicator, rows, units
         self.error: BaseException | None = None
         self._reducers: dict[int, Any] = {}
         # LightGBM stores bare pointers: keep references as long as it may call these two.
@@ -77,13 +82,17 @@ class Network:
 
     def _allgather(self, *arguments: Any) -> None:
         content, size, starts, lengths, _, output, output_size = arguments
+        rank = self.communicator.rank
         try:
             self.check()
-            own: Buffer = _view(content, size)
-            if size == _ROOT_BYTES:
-                own = self._scale_rows(own)
+            # The input may be a part of the output: move it before other blocks are written.
+            ctypes.memmove(output + starts[rank], content, size)
+            own = _view(output + starts[rank], size)
+            if size == ROOT_BYTES:
+                own[:] = self._scale_rows(own)
             for block, part in enumerate(self.communicator.allgather(own)):
-                ctypes.memmove(output + starts[block], _address(part), lengths[block])
+                if block != rank:
+                    ctypes.memmove(output + starts[block], _address(part), lengths[block])
         except BaseException as error:
             self.error = self.error or error
             ctypes.memset(output, 0, output_size)
@@ -93,9 +102,9 @@ class Network:
         message = bytearray(sums)
         for offset in _ROWS_OFFSETS:
             if struct.unpack_from("i", message, offset)[0] == self.rows:
-                struct.pack_into("i", message, offset, self.rows * self.units_per_row)
+                struct.pack_into("i", message, offset, self.rows * self.units)
                 return message
-        raise RuntimeError("this version of LightGBM has another layout of the sums at the root")
+        raise RuntimeError(UNKNOWN_LAYOUT)
 
     def _reducer(self, pointer: int) -> Any:
         if pointer not in self._reducers:
@@ -104,23 +113,35 @@ class Network:
 
 
 @contextlib.contextmanager
-def open_network(communicator: Communicator, rows: int, total_rows: int) -> Iterator[Network]:
-    """Connect LightGBM, on this thread, to the other ranks until the block ends."""
-    network = Network(communicator, rows, total_rows)
+def open_network(
+    communicator: Communicator | LocalCommunicator, rows: int, units: int
+) -> Iterator[Callable[[], None]]:
+    """Connect LightGBM, on this thread, to the other ranks until the block ends.
+
+    Yield a function that raises the first error of a collective, for after an update.
+    """
+    if isinstance(communicator, LocalCommunicator):
+        communicator.state[[ROWS, UNITS]] = rows, units
+        check = communicator.check
+        functions = [ctypes.c_void_p(address) for address in communicator.functions[:2]]
+    else:
+        network = Network(communicator, rows, units)
+        check = network.check
+        callbacks = network.reduce_scatter, network.allgather
+        functions = [ctypes.cast(function, ctypes.c_void_p) for function in callbacks]
     if communicator.size == 1:
-        yield network
+        yield check
         return
     _silence_thread()
     _safe_call(
         _LIB.LGBM_NetworkInitWithFunctions(
             ctypes.c_int(communicator.size),
             ctypes.c_int(communicator.rank),
-            ctypes.cast(network.reduce_scatter, ctypes.c_void_p),
-            ctypes.cast(network.allgather, ctypes.c_void_p),
+            *functions,
         )
     )
     try:
-        yield network
+        yield check
     finally:
         _safe_call(_LIB.LGBM_NetworkFree())
 

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from ulr.kernels.threads import use_threads
 from ulr.training.checkpoint import TrainState
-from ulr.training.distributed.communicator import Communicator, PeerLost, connected_pair
+from ulr.training.distributed.communicator import Communicator, PeerLost
+from ulr.training.distributed.local_communicator import LocalCommunicator, local_pair
 from ulr.training.loop import (
     CheckpointCallback,
     IterationCallback,
@@ -25,6 +26,8 @@ from ulr.training.loop import (
 from ulr.training.parameters import Learner
 from ulr.training.plan import TrainPlan
 from ulr.training.shard import RankShards
+
+AnyCommunicator = Communicator | LocalCommunicator
 
 
 def rank_count(workers: int, queries: int) -> int:
@@ -48,8 +51,8 @@ def train_local_ranks(
     per_rank = threads if alone else max(1, threads // 2)
     learner = replace(learner, lightgbm={**learner.lightgbm, "num_threads": per_rank})
 
-    def train_rank(index: int, communicator: Communicator) -> tuple[TrainState, Timings]:
-        use_threads(threads)  # the kernels of two ranks never run at the same time
+    def train_rank(index: int, communicator: AnyCommunicator) -> tuple[TrainState, Timings]:
+        use_threads(threads, callers=len(shards))
         loop = TrainingLoop(communicator, plan, learner, shards[index], state)
         end = loop.run(on_checkpoint, on_iteration) if index == 0 else loop.run()
         return end, loop.timings
@@ -57,12 +60,12 @@ def train_local_ranks(
     if alone:
         return train_rank(0, communicator)
 
-    def train_thread(index: int, communicator: Communicator) -> tuple[TrainState, Timings]:
+    def train_thread(index: int, communicator: AnyCommunicator) -> tuple[TrainState, Timings]:
         with communicator:
             return train_rank(index, communicator)
 
-    with ThreadPoolExecutor(len(shards)) as pool:
-        futures = [pool.submit(train_thread, *rank) for rank in enumerate(connected_pair())]
+    with local_pair() as pair, ThreadPoolExecutor(len(shards)) as pool:
+        futures = [pool.submit(train_thread, *rank) for rank in enumerate(pair)]
     errors = [error for future in futures if (error := future.exception()) is not None]
     if errors:  # a PeerLost is only the consequence of the other rank's error
         raise min(errors, key=lambda error: isinstance(error, PeerLost))

@@ -1,6 +1,6 @@
 """The work of one worker: agree on the state to start from, build the shards, train.
 
-Independent of Spark: it takes a `Communicator` and Arrow tables, so tests run it on threads.
+Independent of Spark: it takes a `Communicator` and reads files, so tests run it on threads.
 """
 
 from __future__ import annotations
@@ -9,27 +9,33 @@ import contextlib
 import json
 import resource
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from ulr.errors import UserError
-from ulr.training.bins import Bins
 from ulr.training.checkpoint import Checkpoints, TrainState, state_from_json
 from ulr.training.data import read_pairs
 from ulr.training.distributed.communicator import Communicator
 from ulr.training.distributed.local_ranks import train_local_ranks
+from ulr.training.distributed.pair_files import PairFiles
+from ulr.training.distributed.prepare import (
+    TRAIN,
+    VALIDATION,
+    Prepared,
+    TrainingSize,
+    prepare,
+    read_shards,
+)
+from ulr.training.distributed.query_index import run_on_threads
 from ulr.training.distributed.rendezvous import Address
 from ulr.training.distributed.telemetry import EventSender
 from ulr.training.loop import Timings
-from ulr.training.objective import Biases
 from ulr.training.parameters import Learner
 from ulr.training.plan import TrainPlan
 from ulr.training.shard import RankShards, ShardBuilder
 
-TRAIN, VALIDATION = "train", "validation"
 WorkerCallback = Callable[[int, int, int], None]
 
 
@@ -37,16 +43,14 @@ WorkerCallback = Callable[[int, int, int], None]
 class Job:
     """One training, the same for all workers; it can be pickled.
 
-    rows: per rank, its rows for training and for validation. Rank r belongs to the worker r
-        modulo the number of workers.
+    prepared: by the driver; None: a single worker prepares itself.
     on_iteration: called on every worker with its rank, the attempt and the iteration.
     """
 
+    source: PairFiles
     plan: TrainPlan
     learner: Learner
-    bins: Bins
-    rows: list[tuple[int, int]]
-    biases: Biases | None
+    prepared: Prepared | None
     checkpoints: Checkpoints | None
     token: str
     worker_timeout: float
@@ -72,23 +76,27 @@ class WorkerReport:
 
 
 def train_worker(
-    communicator: Communicator, tables: Iterable[tuple[int, str, pa.Table]], job: Job
-) -> tuple[TrainState, WorkerReport]:
-    """Train worker `communicator.rank`. tables: rank, TRAIN or VALIDATION, rows of pairs."""
-    start = _starting_state(communicator, job)
-    if start.finished:
-        return start, WorkerReport(communicator.rank, 0, 0, start.num_iterations)
+    communicator: Communicator, job: Job
+) -> tuple[TrainState, WorkerReport, TrainingSize]:
+    """Train worker `communicator.rank`."""
     reset_peak()
     started, bytes_before = time.monotonic(), resident_bytes()
-    shards = _build_shards(tables, job, communicator, start.model)
+    pa.set_cpu_count(job.threads)  # Spark sets OMP_NUM_THREADS, which Arrow would use
+    prepared = job.prepared or _prepare(job)
+    start = _starting_state(communicator, job, prepared)
+    if start.finished:
+        return start, WorkerReport(communicator.rank, 0, 0, start.num_iterations), prepared.size
+    ready = time.monotonic()
+    shards = _build_shards(communicator, job, prepared, start.model)
     communicator.allgather(b"ready")  # so that no worker's time includes another one's ingestion
     ingested, network_before = time.monotonic(), communicator.seconds
     state, timings = _train(communicator, shards, job, start)
-    seconds = {**vars(timings), "ingest": ingested - started, "train": time.monotonic() - ingested}
+    seconds = {**vars(timings), "prepare": ready - started, "ingest": ingested - ready,
+               "train": time.monotonic() - ingested}  # fmt: skip
     if len(shards) == 1:
         seconds["network"] = communicator.seconds - network_before
     peak = peak_bytes()
-    return state, WorkerReport(
+    report = WorkerReport(
         rank=communicator.rank,
         rows=sum(own.train.rows for own in shards),
         pairs=sum(own.train.data.pairs.pairs for own in shards),
@@ -99,37 +107,39 @@ def train_worker(
         peak_bytes=peak,
         grown_bytes=max(peak - bytes_before, 0),
     )
+    return state, report, prepared.size
 
 
-def _starting_state(communicator: Communicator, job: Job) -> TrainState:
+def _prepare(job: Job) -> Prepared:
+    run = run_on_threads(len(job.source.all), job.threads)
+    learner = replace(job.learner, lightgbm={**job.learner.lightgbm, "num_threads": job.threads})
+    return prepare(run, job.source, job.plan, learner, workers=1)
+
+
+def _starting_state(communicator: Communicator, job: Job, prepared: Prepared) -> TrainState:
     """Return the checkpoint as the first worker reads it, so that all start from the same one."""
-    state = TrainState(biases=job.biases)
+    state = TrainState(biases=prepared.biases)
     if communicator.rank == 0 and job.checkpoints is not None:
-        state = job.checkpoints.load(job.biases)
+        state = job.checkpoints.load(prepared.biases)
     content = communicator.allgather(json.dumps(state.as_json()).encode())[0]
-    return state_from_json(json.loads(bytes(content)), job.biases)
+    return state_from_json(json.loads(bytes(content)), prepared.biases)
 
 
 def _build_shards(
-    tables: Iterable[tuple[int, str, pa.Table]], job: Job, communicator: Communicator, model: str
+    communicator: Communicator, job: Job, prepared: Prepared, model: str
 ) -> list[RankShards]:
-    """Bin the rows as they arrive, per rank of this worker."""
-    bins = replace(job.bins, parameters={**job.bins.parameters, "num_threads": job.threads})
-    ranks = range(communicator.rank, len(job.rows), communicator.size)
+    """Read and bin the rows of this worker, per rank."""
+    parameters = {**prepared.bins.parameters, "num_threads": job.threads}
+    bins, rows = replace(prepared.bins, parameters=parameters), prepared.placement.rows
+    ranks = range(communicator.rank, len(rows), communicator.size)
     builders = {
-        (rank, kind): ShardBuilder(bins, rows, model)
+        (rank, kind): ShardBuilder(bins, count, model)
         for rank in ranks
-        for kind, rows in zip((TRAIN, VALIDATION), job.rows[rank], strict=True)
-        if rows
+        for kind, count in zip((TRAIN, VALIDATION), rows[rank], strict=True)
+        if count
     }
-    for rank, kind, table in tables:
-        if table.num_rows:
-            if (rank, kind) not in builders:
-                raise UserError(
-                    f"rank {rank} received {kind} rows and expected none; "
-                    "the pairs table changed while it was read, run again"
-                )
-            builders[rank, kind].add(read_pairs([table]))
+    for rank, kind, table in read_shards(job.source, prepared.placement, communicator.rank):
+        builders[rank, kind].add(read_pairs([table]))
     shards = {key: builder.finish() for key, builder in builders.items()}
     return [RankShards(shards[rank, TRAIN], shards.get((rank, VALIDATION))) for rank in ranks]
 

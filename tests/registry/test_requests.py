@@ -1,0 +1,78 @@
+"""The number of HTTP requests of a night's registration, counted against a real server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import requests
+
+from tests.support.registry_server import submission, tracking_server
+from ulr.config.settings import Promote
+from ulr.evaluation.totals import Column, total
+from ulr.registry import CHAMPION, Registry
+from ulr.registry.promotion import promote
+from ulr.warehouse.tables import Warehouse
+
+METRICS = 60
+SETTINGS = Promote(metric="snips_dcg", min_effective_sample_size=0, diagnostics="ignore")
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """The method and path of every request, in order."""
+    log = []
+    send = requests.Session.request
+
+    def record(session, method, url, **options):
+        log.append((method, url.split("?")[0].partition("/api/")[2]))
+        return send(session, method, url, **options)
+
+    monkeypatch.setattr(requests.Session, "request", record)
+    return log
+
+
+def night(fingerprint, seed):
+    """A submission with as many metrics, files and iterations as those of a night."""
+    model = submission(fingerprint, seed)
+    metrics = {f"metric_{i}": float(i) for i in range(METRICS)}
+    files = dict.fromkeys((f"table_{i}.json" for i in range(6)), "[]")
+    return replace(
+        model, metrics=metrics, files=model.files | files, history={"pair_loss": [0.5] * 300}
+    )
+
+
+def lead(_):
+    columns = [Column("snips_dcg", None, 1 + 0.001 * np.cos(np.arange(50)), np.ones(50))]
+    return total(columns, "joint", None, against=CHAMPION)
+
+
+def test_a_night_needs_few_requests_however_many_metrics_it_has(tmp_path, sent):
+    """MLflow's `log_model` requests the history of every metric that the run has by then."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    with tracking_server(tmp_path) as url:
+        registry = Registry(url, experiment="tests", name="ranker")
+        for number, fingerprint in enumerate(("first", "second")):
+            sent.clear()
+            decision = promote(
+                registry, warehouse, night(fingerprint, number), lead, SETTINGS,
+                published_propensities=False,
+            )  # fmt: skip
+            assert decision.outcome == "promoted"
+        counted = Counter(path.partition("mlflow-artifacts/")[1] or path for _, path in sent)
+        artifacts = counted.pop("mlflow-artifacts/")
+        run_id = registry.version(2).run_id
+        run = registry.client.get_run(run_id)
+        model = registry.client.get_logged_model(run.outputs.model_outputs[0].model_id)
+        history = registry.client.get_metric_history(run_id, "validation_pair_loss")
+    assert not any("get-history" in path for path in counted)
+    assert counted.total() <= 24, counted
+    assert artifacts <= 2 * len(night("", 0).files) + 16, artifacts
+    linked = {metric.key: metric.value for metric in model.metrics}
+    assert linked.items() >= {f"metric_{i}": float(i) for i in range(METRICS)}.items()
+    assert run.data.metrics.items() >= linked.items()
+    assert model.params == run.data.params
+    assert model.tags["mlflow.modelVersions"] == '[{"name": "ranker", "version": "2"}]'
+    assert len(history) == 300

@@ -1,0 +1,60 @@
+"""Both tallies of one file of groups, within one task; does not use Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from ulr.engine.columns import lists
+from ulr.propensity.daily.arms import ARM_COLUMNS, ArmTally
+from ulr.propensity.daily.documents import (
+    DOCUMENT_COLUMNS,
+    document_rows,
+    merge_documents,
+    second_index,
+)
+
+ROWS_PER_BATCH = 65_536
+MERGE_ROWS = 1_000_000  # rows of documents held in memory before they are merged
+
+
+def tally_file(fs: pafs.FileSystem, path: str, arms: ArmTally) -> Iterator[pa.Table]:
+    """Add the file's pages to `arms`; yield its documents as merged `swap_documents_schema`.
+
+    The columns with ids are read for row groups that have a page in a bucket 1:k.
+    """
+    pending: list[pa.Table] = []
+    with fs.open_input_file(path) as source:
+        file = pq.ParquetFile(source, read_dictionary=["segment", "bucket"])
+        for number in range(file.num_row_groups):
+            batches = _read(file, number, ARM_COLUMNS)
+            second = [second_index(batch["bucket"]) for batch in batches]
+            for batch in batches:
+                arms.add(batch)
+            if any(index.any() for index in second):
+                ids = file.iter_batches(
+                    ROWS_PER_BATCH, [number], DOCUMENT_COLUMNS, use_threads=False
+                )
+                for batch, more, index in zip(batches, ids, second, strict=True):
+                    pending.append(_documents(batch, more, index))
+            if sum(table.num_rows for table in pending) > MERGE_ROWS:
+                pending = [merge_documents(pending)]
+                if pending[0].num_rows > MERGE_ROWS // 2:  # merging frees little
+                    yield pending.pop()
+    yield merge_documents(pending)
+
+
+def _read(file: pq.ParquetFile, number: int, columns: list[str]) -> list[pa.RecordBatch]:
+    return list(file.iter_batches(ROWS_PER_BATCH, [number], columns, use_threads=False))
+
+
+def _documents(batch: pa.RecordBatch, ids: pa.RecordBatch, second: np.ndarray) -> pa.Table:
+    groups = pa.RecordBatch.from_arrays(
+        [*batch.columns, *ids.columns], [*batch.schema.names, *ids.schema.names]
+    )
+    rows = np.flatnonzero((second > 0) & (lists(ids["doc_ids"]).lengths > 0))
+    return document_rows(groups, rows, second[rows])

@@ -1,0 +1,139 @@
+"""What all workers share before training: the bins, and which rank has which queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from ulr.errors import UserError
+from ulr.training.bins import Bins, make_bins
+from ulr.training.distributed.balance import assign_queries
+from ulr.training.distributed.local_ranks import rank_count
+from ulr.training.distributed.pair_files import PairFiles, read_batches
+from ulr.training.distributed.query_index import (
+    QueryIndex,
+    RunOnFiles,
+    build_query_index,
+    sample_rows,
+)
+from ulr.training.objective import Biases
+from ulr.training.parameters import Learner
+from ulr.training.plan import TrainPlan
+
+TRAIN, VALIDATION = "train", "validation"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The ranks of all queries. Rank r belongs to the worker r modulo the number of workers.
+
+    file, group  int32 per row group   where it is
+    first        int64, row groups + 1 its first query
+    rank         int32 per query       the rank that trains on it
+    validation   bool per query        whether it is held out
+    rows         per rank              rows for training and for validation
+    """
+
+    workers: int
+    file: np.ndarray
+    group: np.ndarray
+    first: np.ndarray
+    rank: np.ndarray
+    validation: np.ndarray
+    rows: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class TrainingSize:
+    """Queries, rows and pairs that all workers train on."""
+
+    queries: int
+    rows: int
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Bins, placement of the queries, biases before the first iteration, and size."""
+
+    bins: Bins
+    placement: Placement
+    biases: Biases | None
+    size: TrainingSize
+
+
+def prepare(
+    run: RunOnFiles, source: PairFiles, plan: TrainPlan, learner: Learner, workers: int
+) -> Prepared:
+    """Read the files twice: for the sizes of queries, and for a sample of rows."""
+    index = _drop_unused_validation(build_query_index(run, source), plan)
+    sample = sample_rows(run, source, index)
+    train = ~index.validation
+    counts = (int(count[train].sum()) for count in (train, index.rows, index.pairs))
+    return Prepared(
+        bins=make_bins(sample, learner.lightgbm, plan.feature_names),
+        placement=place(index, workers),
+        biases=plan.initial_biases(index.max_position),
+        size=TrainingSize(*counts),
+    )
+
+
+def _drop_unused_validation(index: QueryIndex, plan: TrainPlan) -> QueryIndex:
+    """Train on the held-out queries too unless early stopping needs them."""
+    if plan.early_stopping_round > 0 and not index.validation.all():
+        return index
+    return replace(index, validation=np.zeros_like(index.validation))
+
+
+def place(index: QueryIndex, num_workers: int) -> Placement:
+    """Assign every query to a rank of at most `num_workers` workers."""
+    queries = int((~index.validation).sum())
+    workers = min(num_workers, queries)
+    ranks = rank_count(workers, queries)
+    starts = np.diff(index.file, prepend=-1) != 0
+    starts |= np.diff(index.group, prepend=-1) != 0
+    first = np.flatnonzero(starts)
+    group = np.cumsum(starts) - 1
+    rank = assign_queries(index.rows, index.pairs, index.validation, group, ranks)
+    counts = [
+        np.bincount(rank[chosen], index.rows[chosen], ranks).astype(int).tolist()
+        for chosen in (~index.validation, index.validation)
+    ]
+    return Placement(
+        workers, index.file[first], index.group[first], np.append(first, rank.size), rank,
+        index.validation, list(zip(*counts, strict=True)),
+    )  # fmt: skip
+
+
+def read_shards(
+    source: PairFiles, placement: Placement, worker: int, *, threads: bool = True
+) -> Iterator[tuple[int, str, pa.Table]]:
+    """Yield the queries of a worker in batches: their rank, TRAIN or VALIDATION, rows of pairs.
+
+    Only the row groups that contain its queries are read.
+    """
+    own = placement.rank % placement.workers == worker
+    wanted = np.logical_or.reduceat(own, placement.first[:-1])
+    for file in np.unique(placement.file[wanted]):
+        chosen = np.flatnonzero(wanted & (placement.file == file))
+        groups = placement.group[chosen].tolist()
+        at = dict(zip(groups, placement.first[chosen].tolist(), strict=True))
+        end = dict(zip(groups, placement.first[chosen + 1].tolist(), strict=True))
+        for group, table in read_batches(source, int(file), groups=groups, threads=threads):
+            span = slice(at[group], at[group] + table.num_rows)
+            if span.stop > end[group]:
+                raise UserError("the pairs table changed while it was read, run again")
+            at[group] = span.stop
+            yield from _split(table, placement.rank[span], placement.validation[span], own[span])
+
+
+def _split(
+    table: pa.Table, rank: np.ndarray, validation: np.ndarray, own: np.ndarray
+) -> Iterator[tuple[int, str, pa.Table]]:
+    for kind, chosen in ((TRAIN, own & ~validation), (VALIDATION, own & validation)):
+        for number in np.unique(rank[chosen]).tolist():
+            rows = chosen & (rank == number)
+            yield number, kind, table if rows.all() else table.filter(pa.array(rows))
