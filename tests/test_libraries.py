@@ -16,7 +16,7 @@ ALLOWED = {
     "lightgbm": ("training/", "models/", "propensity/regression_em"),
     "pyspark": (
         "engine/", "ml/", "pipeline/", "cli/",
-        "clicklog/pages", "clicklog/text", "clicklog/impressions", "groups/deduplicate",
+        "clicklog/pages", "groups/deduplicate",
         "training/distributed/driver",
         "training/distributed/barrier",
     ),

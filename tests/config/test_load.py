@@ -14,7 +14,7 @@ from ulr.errors import UserError
 
 
 def test_the_shipped_settings_are_valid():
-    assert load_settings(None).groups.partitions == 8
+    assert load_settings(None).groups.max_position == 50
 
 
 def test_a_change_overrides_the_overlay_and_the_overlay_overrides_the_base(tmp_path):

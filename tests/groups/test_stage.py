@@ -19,12 +19,16 @@ from tests.support.logs import (
     build,
     page,
     rows_of,
+    settings,
     write_parquet,
 )
 from ulr.clicklog import parquet
+from ulr.clicklog.files import LogFiles
 from ulr.clicklog.quarantine import reasons_in
 from ulr.errors import InvalidData
+from ulr.groups.stage import partitions_of
 from ulr.warehouse.schema import groups_schema, page_schema, quarantine_schema
+from ulr.warehouse.storage import Storage, StoredFile
 from ulr.warehouse.tables import Warehouse
 
 
@@ -148,3 +152,31 @@ def test_too_many_broken_rows_stop_the_run_with_the_three_most_frequent_reasons(
     assert "null_query_id" not in message
     assert Warehouse(str(tmp_path / "w")).current("groups", f"dt={DATE}") is None
     assert len(rows_of(tmp_path / "w", "quarantine")) == 23
+
+
+@pytest.mark.parametrize(
+    ("form", "size", "expected"),
+    [("parquet", 1000, 1), ("parquet", 64 << 20, 8), ("parquet", 1 << 30, 32),
+     ("json", 8 << 30, 32), ("csv", 8 << 30, 32)],
+)  # fmt: skip
+def test_the_number_of_files_follows_the_bytes_of_the_log_unless_it_is_set(form, size, expected):
+    halves = [StoredFile(f"part-{n}", size // 2, 0) for n in range(2)]
+    files = LogFiles(DATE, Storage("log"), halves, False)
+    chosen = settings("log", f"log.format={form}", "groups.partitions=null")
+    assert partitions_of(files, chosen.log, chosen.groups) == expected
+    chosen = settings("log", "groups.partitions=5")
+    assert partitions_of(files, chosen.log, chosen.groups) == 5
+
+
+def test_repeated_sessions_give_the_groups_of_the_log_without_them(spark, tmp_path):
+    log, _, good = broken_log(2000, seed=21)
+    repeated = build(spark, tmp_path / "a", write_parquet(tmp_path / "all", log))
+    once = build(spark, tmp_path / "b", write_parquet(tmp_path / "once", good))
+    assert repeated.manifest.counts["duplicates"] > 0
+    contents = []
+    for root in "ab":
+        files = Warehouse(str(tmp_path / root)).files("groups", f"dt={DATE}")
+        contents.append([Path(f).read_bytes() for f in files])
+    assert contents[0] == contents[1]
+    for name in ("pages", "groups", "patterns", "queries", "cut", "groups_bytes"):
+        assert repeated.manifest.counts[name] == once.manifest.counts[name]

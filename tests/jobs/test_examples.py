@@ -18,7 +18,7 @@ SMALL = {
     "train.num_iterations": 3, "lightgbm.num_leaves": 4, "spark.driver.memory": "1g",
     "promote.min_effective_sample_size": 10, "promote.diagnostics": "ignore",
 }  # fmt: skip
-EXPENSIVE = {"rerun", "compare"}  # they train many models; tests/pipeline runs both
+EXPENSIVE = {"rerun", "compare", "warm-up"}  # they train many models; other tests run them
 FLAGS = [flag for key, value in SMALL.items() for flag in ("--set", f"{key}={value}")]
 
 

@@ -65,8 +65,8 @@ def _with_integers(block: bytes, types: pa.Schema) -> pa.Schema:
 
 def _read_block(block: bytes, types: pa.Schema, schema: pa.Schema) -> pa.Table | None:
     """Return the rows of a block; None if Arrow rejects it, or reads other rows than its lines."""
-    lines = block.count(b"\n") + (not block.endswith(b"\n"))
-    table = read_json(block, types) if _one_object_per_line(block) else None
+    lines = _count_objects(block)
+    table = None if lines is None else read_json(block, types)
     if table is None or table.num_rows != lines:
         return None
     arrays = []
@@ -98,8 +98,8 @@ def _complete(table: pa.Table, schema: pa.Schema, folder: Mapping[str, str | Non
     return table
 
 
-def _one_object_per_line(block: bytes) -> bool:
-    """Return whether each line begins with a brace and ends with one.
+def _count_objects(block: bytes) -> int | None:
+    """Return the number of lines if each begins with a brace and ends with one, else None.
 
     Arrow reads objects, not lines: with equally many objects, each line is one object.
     """
@@ -109,10 +109,11 @@ def _one_object_per_line(block: bytes) -> bool:
         ends = np.append(ends, data.size)
     starts = np.append(0, ends[:-1] + 1)
     if (ends == starts).any():
-        return False
+        return None
     last = data[ends - 1]
     last = np.where(last == ord("\r"), data[np.maximum(ends - 2, 0)], last)
-    return bool((data[starts] == ord("{")).all() and (last == ord("}")).all())
+    objects = (data[starts] == ord("{")).all() and (last == ord("}")).all()
+    return ends.size if objects else None
 
 
 def _read_lines(block: bytes, schema: pa.Schema) -> pa.Table:

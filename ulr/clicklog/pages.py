@@ -20,6 +20,7 @@ from ulr.clicklog.parquet import ParquetReader, open_log
 from ulr.clicklog.text import TextReader, open_text
 from ulr.config.settings import Log
 from ulr.engine.shuffle import BLOCK
+from ulr.engine.tasks import map_batches
 from ulr.warehouse.schema import impression_schema, page_schema, read_schema
 
 Batches = Iterator[pa.RecordBatch]
@@ -27,7 +28,7 @@ Batches = Iterator[pa.RecordBatch]
 
 @dataclass(frozen=True)
 class PageSource:
-    """A log to read with `frame.mapInArrow`.
+    """A log to read with `map_batches` of `frame`.
 
     read: gives batches with `read_schema`.
     """
@@ -52,8 +53,9 @@ def open_pages(spark: SparkSession, log: LogFiles, settings: Log) -> PageSource:
         return PageSource(tasks, reader.rows, sessions_are_unique=False)
     reducers = len(reader.tasks)
     send = partial(send_fragments, read=reader.rows, parts=reducers * PARTS_PER_TASK)
-    blocks = tasks.mapInArrow(send, BLOCK).repartitionById(reducers, F.col("part") % reducers)
-    return PageSource(blocks, read_pages, sessions_are_unique=True)
+    blocks = map_batches(tasks, send, BLOCK)
+    by_session = blocks.repartitionById(reducers, F.col("part") % reducers)
+    return PageSource(by_session, read_pages, sessions_are_unique=True)
 
 
 def as_read(batches: Batches) -> Batches:

@@ -21,6 +21,7 @@ from ulr.clicklog.pages import PageSource
 from ulr.engine.columns import hashes
 from ulr.engine.session import spark_schema
 from ulr.engine.shuffle import pack_bytes
+from ulr.engine.tasks import map_batches
 from ulr.warehouse.schema import page_schema, plain_read_schema
 
 Batches = Iterator[pa.RecordBatch]
@@ -84,7 +85,7 @@ def reducer_limit(limit: int, partitions: int) -> int:
 def later_pages(source: PageSource, repeated: RepeatedIds) -> DataFrame:
     """Return the good pages to drop: all of a repeated id but the earliest, ties by content."""
     take = partial(_take_repeated, read=source.read, repeated=repeated)
-    pages = source.frame.mapInArrow(take, spark_schema(plain_read_schema))
+    pages = map_batches(source.frame, take, spark_schema(plain_read_schema))
     content = F.xxhash64(*page_schema.names)
     order = Window.partitionBy("session_id").orderBy("shown_at", content)
     return pages.withColumn("turn", F.row_number().over(order)).where("turn > 1").drop("turn")

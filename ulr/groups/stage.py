@@ -13,14 +13,14 @@ from ulr.clicklog.files import LogFiles, find_log
 from ulr.clicklog.pages import open_pages
 from ulr.clicklog.quarantine import reasons_in
 from ulr.config.settings import Groups, Log
+from ulr.engine.tasks import partitions_for
 from ulr.errors import InvalidData
 from ulr.groups.tasks import write_groups
 from ulr.warehouse.stage import publish_if_changed
 from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction
 
-# Bytes of the log per file of groups: compressed columns hold about eight times as many pages.
-BYTES_PER_FILE = {"parquet": 32 << 20, "json": 256 << 20, "csv": 256 << 20}
-SMALL_FILES = 8  # a log that fills an eighth of a file or more is divided in two
+# A text log has about eight times the bytes of the same log as Parquet.
+_TEXT_BYTES = 8
 
 # The log's location and the memory limit do not change the published rows.
 _NOT_IN_FINGERPRINT = ("log.path", "log.max_repeated_ids")
@@ -77,8 +77,7 @@ def partitions_of(files: LogFiles, log: Log, groups: Groups) -> int:
     if groups.partitions is not None:
         return groups.partitions
     size = sum(file.size for file in files.files)
-    per_file = BYTES_PER_FILE[log.format]
-    return max(-(-size // per_file), 2 if size >= per_file // SMALL_FILES else 1)
+    return partitions_for(size if log.format == "parquet" else size // _TEXT_BYTES)
 
 
 def _refuse_if_broken(counts: Counter[str], max_fraction: float, date: dt.date) -> None:

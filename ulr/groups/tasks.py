@@ -27,6 +27,7 @@ from ulr.clicklog.pages import PageSource, as_read
 from ulr.clicklog.quarantine import count_reasons, quarantine_rows, sort_quarantine
 from ulr.engine.columns import hashes
 from ulr.engine.shuffle import BLOCK, open_table, pack_bytes, partition_blocks, unpack
+from ulr.engine.tasks import map_batches
 from ulr.groups.deduplicate import (
     collect_repeated,
     hash_blocks,
@@ -68,12 +69,12 @@ def write_groups(
                    unique=source.sessions_are_unique)  # fmt: skip
     finish = partial(_write_part, groups_url=groups_url, quarantine_url=quarantine_url,
                      limit=reducer_limit(max_repeated_ids, partitions))  # fmt: skip
-    written = _reduce(source.frame.mapInArrow(fold, BLOCK), partitions, finish)
+    written = _reduce(map_batches(source.frame, fold, BLOCK), partitions, finish)
     repeated = collect_repeated([w.repeated for w in written], partitions, max_repeated_ids)
     corrected: list[_Written] = []
     if not repeated.none:
         fold = partial(_fold_later, partitions=partitions, max_position=max_position)
-        blocks = later_pages(source, repeated).mapInArrow(fold, BLOCK)
+        blocks = map_batches(later_pages(source, repeated), fold, BLOCK)
         corrected = _reduce(blocks, partitions, partial(_subtract, groups_url=groups_url))
         for w in corrected:
             Storage(groups_url).delete(_file_name(w.part))
@@ -83,7 +84,7 @@ def write_groups(
 def _reduce(
     blocks: DataFrame, partitions: int, finish: Callable[[Batches], Batches]
 ) -> list[_Written]:
-    parts = blocks.repartitionById(partitions, F.col("part")).mapInArrow(finish, _RESULT)
+    parts = map_batches(blocks.repartitionById(partitions, F.col("part")), finish, _RESULT)
     return [
         _Written(row.part, Counter(json.loads(row.counts)), Counter(json.loads(row.file)),
                  np.frombuffer(row.repeated, np.uint64))

@@ -52,10 +52,15 @@ def kernel(*, allocates: bool = True, **options: Any) -> Callable[[F], F]:
     return compile_on_call
 
 
-def stored_kernels() -> tuple[str, int]:
-    """Return the folder of compiled code, and how many functions are stored in it."""
-    folder = _Cache(_try_lock).cache_path
-    return folder, sum(1 for _ in Path(folder).glob("*.nbc"))
+def code_folder() -> str:
+    """Return the folder in which compiled code is stored."""
+    return str(_Cache(_try_lock).cache_path)
+
+
+def stored_functions() -> set[tuple[str, int]]:
+    """Return the files of compiled functions in that folder, with the time they were written."""
+    files = Path(code_folder()).glob("*.nbc")
+    return {(file.name, file.stat().st_mtime_ns) for file in files}
 
 
 class _Lock:

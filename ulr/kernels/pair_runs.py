@@ -60,7 +60,7 @@ class PairRuns(NamedTuple):
         return int(self.query_rows[-1])
 
 
-@kernel()
+@kernel(allocates=False)
 def _assign_slots(pairs: PairLists, group: int, counts: np.ndarray, slot: np.ndarray) -> int:
     """Fill the slot of each document of a group; return the number of documents with pairs.
 
@@ -85,7 +85,7 @@ def _assign_slots(pairs: PairLists, group: int, counts: np.ndarray, slot: np.nda
     return int(paired)
 
 
-@kernel()
+@kernel(allocates=False)
 def _sort_pairs(
     pairs: PairLists, group: int, slot: np.ndarray, starts: np.ndarray, order: np.ndarray
 ) -> None:
@@ -107,13 +107,16 @@ def _sort_pairs(
             starts[key] += 1
 
 
-@kernel()
-def _lay_out(pairs: PairLists, runs: PairRuns) -> tuple[int, int]:
-    """Fill the arrays of `runs`; return the number of runs and of pairs with those in gaps."""
+@kernel(allocates=False)
+def _lay_out(
+    pairs: PairLists, runs: PairRuns, counts: np.ndarray, slot: np.ndarray, order: np.ndarray
+) -> tuple[int, int]:
+    """Fill the arrays of `runs`; return the number of runs and of pairs with those in gaps.
+
+    counts (int64, 2 x (longest list + 1)), slot (int32, longest list) and order (int64, 2 x most
+    pairs of a list) are work space.
+    """
     group_docs, group_pairs = pairs.group_docs, pairs.group_pairs
-    longest = np.diff(group_docs).max()
-    counts, slot = np.empty((2, longest + 1), np.int64), np.empty(longest, np.int32)
-    order = np.empty((2, np.diff(group_pairs).max()), np.int64)
     run = used = 0
     for group in range(group_docs.size - 1):
         lo, docs = group_pairs[group], group_docs[group]
@@ -133,9 +136,9 @@ def _lay_out(pairs: PairLists, runs: PairRuns) -> tuple[int, int]:
                 runs.document[run], runs.partner[run], runs.run_pairs[run] = a, b, used
                 run += 1
             else:
-                runs.u_ij[used : used + gap] = 0.0
-                runs.u_ji[used : used + gap] = 0.0
-                used += gap
+                for _ in range(gap):
+                    runs.u_ij[used] = runs.u_ji[used] = 0.0
+                    used += 1
             runs.u_ij[used] = pairs.u_ij[p] if a == x else pairs.u_ji[p]
             runs.u_ji[used] = pairs.u_ji[p] if a == x else pairs.u_ij[p]
             used += 1
@@ -156,7 +159,11 @@ def pair_runs(pairs: PairLists) -> PairRuns:
         np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size + 1, np.int64),
         *(np.empty(2 * size + LANES, np.float32) for _ in range(2)),
     )  # fmt: skip
-    run, used = _lay_out(pairs, runs) if groups else (0, 0)
+    longest = int(np.diff(pairs.group_docs).max(initial=0))
+    run, used = _lay_out(
+        pairs, runs, np.empty((2, longest + 1), np.int64), np.empty(longest, np.int32),
+        np.empty((2, int(np.diff(pairs.group_pairs).max(initial=0))), np.int64),
+    )  # fmt: skip
     runs.run_pairs[run] = used
     for weights in (runs.u_ij, runs.u_ji):
         weights[used : used + LANES] = 0.0

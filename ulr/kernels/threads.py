@@ -44,12 +44,14 @@ def query_ranges(cost: np.ndarray) -> np.ndarray:
 
 
 def run_ranges(kernel: Callable[[int, int, int], None], ranges: np.ndarray) -> None:
-    """Call kernel(number, first, last) for every range, each on a thread."""
+    """Call kernel(number, first, last) for every range, each on a thread; the first on this one."""
     bounds = [int(bound) for bound in ranges]
-    calls = list(zip(range(len(bounds)), bounds[:-1], bounds[1:], strict=False))
-    if len(calls) == 1:
-        kernel(*calls[0])
+    first, *others = zip(range(ranges.size - 1), bounds[:-1], bounds[1:], strict=True)
+    if not others:
+        kernel(*first)
         return
-    with ThreadPoolExecutor(len(calls)) as pool:
-        for future in [pool.submit(kernel, *call) for call in calls]:
+    with ThreadPoolExecutor(len(others)) as pool:
+        futures = [pool.submit(kernel, *call) for call in others]
+        kernel(*first)
+        for future in futures:
             future.result()

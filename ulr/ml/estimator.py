@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from ulr.config.load import load_settings
 from ulr.engine.failures import reraise_user_errors
 from ulr.engine.session import spark_schema
+from ulr.engine.tasks import map_batches
 from ulr.errors import UserError
 from ulr.ml.lists import build_lists, shown_schema, split_at_lists
 from ulr.ml.model import UnbiasedLambdaMARTModel, features_column
@@ -101,7 +102,7 @@ class UnbiasedLambdaMART(
             # Without positionCol all positions are equal: sort by content to fix the order.
             content = F.xxhash64("label", "weight", "features")
             rows = rows.sortWithinPartitions("list_id", "position", content)
-            pairs = rows.mapInArrow(_build_pairs, spark_schema(pairs_schema))
+            pairs = map_batches(rows, _build_pairs, spark_schema(pairs_schema))
             target = Storage(url).child(name)
             write = pairs.write.mode("overwrite").option("parquet.block.size", _ROW_GROUP_BYTES)
             write.parquet(target)

@@ -19,10 +19,13 @@ def lightgbm_version() -> str:
     return lgb.__version__
 
 
-def load_booster(model_text: str) -> lgb.Booster:
-    """Return a Booster for prediction with a model text that has passed `check_model`."""
+def load_booster(model_text: str, *, parameters: bool = False) -> lgb.Booster:
+    """Return a Booster of a model text that has passed `check_model`.
+
+    parameters: also load those it was trained with, which are not checked; for models of our own.
+    """
     try:
-        return lgb.Booster(model_str=prediction_text(model_text))
+        return lgb.Booster(model_str=model_text if parameters else prediction_text(model_text))
     except (lgb.basic.LightGBMError, ValueError) as error:
         reason = str(error).split("\n", maxsplit=1)[0]
         raise UserError(f"LightGBM cannot read the model: {reason}; train it again") from None

@@ -7,7 +7,7 @@ need not be merged over dates, because counts add.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -16,15 +16,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ulr.engine.session import spark_schema
+from ulr.engine.tasks import map_items
 from ulr.errors import UserError
 from ulr.features.matrix import feature_matrix
 from ulr.propensity import tally
-from ulr.propensity.daily.tasks import TASKS_PER_CORE, deal_by_size
 from ulr.propensity.exposures import Exposures
 from ulr.warehouse.schema import exposures_schema, harvest_schema
-from ulr.warehouse.storage import open_filesystem
-
-Batches = Iterator[pa.RecordBatch]
+from ulr.warehouse.storage import Storage
 
 DOCUMENT = ["query_id", "doc_id"]
 
@@ -33,8 +31,9 @@ def count_exposures(
     spark: SparkSession, url: str, files: Sequence[str], *, max_position: int
 ) -> DataFrame:
     """Return clicks and impressions of each document by position, segment and bucket."""
-    count = partial(tally.count_exposures, max_position=max_position)
-    rows = _map_files(spark, url, files, count, exposures_schema)
+    sizes = [file.size for file in Storage(url).stat(files)]
+    count = partial(tally.count_exposures, url, max_position=max_position)
+    rows = map_items(spark, files, count, spark_schema(exposures_schema), sizes=sizes)
     return _sum_exposures(rows, "segment", "bucket", *DOCUMENT, "position")
 
 
@@ -125,26 +124,3 @@ def _exact_sum(x: Column) -> Column:
 def _sorted(table: pa.Table, keys: list[str]) -> pa.Table:
     """Return the rows sorted by keys, because the driver sums segments in row order."""
     return table.sort_by([(key, "ascending") for key in keys])
-
-
-def _map_files(
-    spark: SparkSession,
-    url: str,
-    files: Sequence[str],
-    count: Callable[[str, list[str]], Batches],
-    schema: pa.Schema,
-) -> DataFrame:
-    """Return the rows of `count` over all files, which are dealt to the tasks by bytes."""
-    fs, _ = open_filesystem(url)
-    sizes = [info.size for info in fs.get_file_info(list(files))]
-    work = deal_by_size(files, sizes, TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-    run = partial(_run, url=url, work=work, count=count)
-    return spark.range(0, len(work), 1, len(work)).mapInArrow(run, spark_schema(schema))
-
-
-def _run(
-    numbers: Batches, *, url: str, work: list[list[str]], count: Callable[[str, list[str]], Batches]
-) -> Batches:
-    for batch in numbers:
-        for number in batch.column(0).to_pylist():
-            yield from count(url, work[number])

@@ -40,7 +40,7 @@ def write_model(submission: Submission, files: Sequence[Path]) -> str:
     metrics: MLflow would request the history of each metric of the run, one by one, to find those
     that belong to the model.
     """
-    booster = load_booster(submission.model)
+    booster = load_booster(submission.model, parameters=True)
     example = np.array(submission.example, np.float32)
     inputs = Schema([TensorSpec(np.dtype("float32"), (-1, booster.num_feature()))])
     outputs = Schema([TensorSpec(np.dtype("float64"), (-1,))])

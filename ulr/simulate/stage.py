@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from ulr.config.settings import Simulate
 from ulr.engine.failures import reraise_user_errors
+from ulr.engine.tasks import map_batches
 from ulr.errors import UserError
 from ulr.features.letor import read_letor
 from ulr.simulate.tables import examination_table, relevance_table
@@ -71,7 +72,8 @@ def _write_all(spark: SparkSession, settings: Simulate) -> dict[str, int]:
     files = page_files(settings)
     shared = spark.sparkContext.broadcast(catalogue)
     write = partial(write_pages, files=files, catalogue=shared, settings=settings)
-    rows = spark.range(0, len(files), 1, len(files)).mapInArrow(write, PAGE_COLUMNS).collect()
+    tasks = spark.range(0, len(files), 1, len(files))
+    rows = map_batches(tasks, write, PAGE_COLUMNS).collect()
     shared.unpersist()
     counts = {
         "pages": sum(r.pages for r in rows),
@@ -93,7 +95,7 @@ def _write_features(spark: SparkSession, settings: Simulate) -> Catalogue:
     shared = spark.sparkContext.broadcast(world)
     write = partial(write_blocks, world=shared, ranker=ranker, path=settings.path)
     tasks = spark.range(0, world.blocks, 1, world.blocks)
-    rows = sorted(tasks.mapInArrow(write, BLOCK_COLUMNS).collect(), key=lambda r: r.number)
+    rows = sorted(map_batches(tasks, write, BLOCK_COLUMNS).collect(), key=lambda r: r.number)
     shared.unpersist()
     labels = np.concatenate([np.frombuffer(r.labels, np.int32) for r in rows])
     scores = np.concatenate([np.frombuffer(r.scores, np.float32) for r in rows])

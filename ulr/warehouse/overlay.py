@@ -30,9 +30,6 @@ class OverlayWarehouse(Warehouse):
     def layers(self) -> list[Warehouse]:
         return [self, *self.base.layers()]
 
-    def home_of(self, table: str) -> Warehouse:
-        return self if self.owns(table) else self.base.home_of(table)
-
     def storage_of(self, table: str, partition: str = "") -> Storage:
         if self.owns(table, partition):
             return self.storage

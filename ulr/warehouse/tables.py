@@ -125,10 +125,6 @@ class Warehouse:
         """Return the storage that holds the partition."""
         return self.storage
 
-    def home_of(self, table: str) -> Warehouse:
-        """Return the warehouse that writes the table; that of an overlay may be its base."""
-        return self
-
     def current(self, table: str, partition: str = "") -> Manifest | None:
         """Return the published version, or None."""
         content = self.storage_of(table, partition).read_json(_join(table, partition), MANIFEST)

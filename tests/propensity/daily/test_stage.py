@@ -17,7 +17,7 @@ from ulr.errors import LockTaken
 from ulr.propensity.daily import stage
 from ulr.propensity.daily import tasks as tally_tasks
 from ulr.propensity.daily.stage import build_tallies
-from ulr.propensity.daily.tasks import deal_by_size, power_of_two
+from ulr.propensity.daily.tasks import power_of_two
 from ulr.propensity.stage import build_propensities
 from ulr.warehouse.overlay import OverlayWarehouse
 from ulr.warehouse.schema import groups_schema, swap_counts_schema, swap_documents_schema
@@ -205,13 +205,6 @@ def test_a_date_that_another_run_is_counting_is_awaited(spark, house, monkeypatc
     build_tallies(lambda: spark, house, DATES)
     thread.join()
     build_tallies(no_spark, house, DATES)
-
-
-def test_files_are_dealt_by_size():
-    work = deal_by_size(list("abcdef"), [500, 100, 100, 100, 100, 90], 2)
-    assert [sorted(files) for files in work] == [["a"], list("bcdef")]
-    assert deal_by_size(["a"], [0], 8) == [["a"]]
-    assert {len(files) for files in deal_by_size(list("abcdefgh"), [0] * 8, 4)} == {2}
 
 
 def test_powers_of_two():

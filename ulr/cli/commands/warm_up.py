@@ -20,11 +20,11 @@ from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Settings
 from ulr.engine.quiet import log_path
 from ulr.errors import UserError
-from ulr.kernels.jit import stored_kernels
+from ulr.kernels.jit import code_folder, stored_functions
 
 EXAMPLE = "ulr warm-up"
 DATE = "2026-01-01"
-STEPS = (("simulate",), ("nightly", "--date", DATE), ("compare", "--date", DATE), ("score",))
+STEPS = (("simulate",), ("nightly", "--date", DATE), ("compare", "--date", DATE))
 
 configure = no_options
 
@@ -32,7 +32,7 @@ configure = no_options
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Run the steps in a temporary folder and print the number of kernels that they compiled."""
     run_command: Callable[[Sequence[str]], int] = import_module("ulr.cli.main").main
-    started, (folder, before) = time.monotonic(), stored_kernels()
+    started, folder, before = time.monotonic(), code_folder(), stored_functions()
     print_line("warm-up: compiling the kernels of all stages, about half a minute")
     with tempfile.TemporaryDirectory(prefix="ulr-warm-up-") as work:
         flags = ["--quiet", *_flags(Path(work), args)]
@@ -44,11 +44,9 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
                             f"`ulr {command[0]}` ended with exit code {code}; "
                             f"see {log_path('warm-up')}"
                         )
-    kernels, seconds = stored_kernels()[1], time.monotonic() - started
-    print_line(
-        f"warm-up: {kernels - before} kernels compiled in {seconds:.0f} s, {kernels} -> {folder}"
-    )
-    return CommandResult({"compiled": kernels - before, "kernels": kernels, "folder": folder})
+    compiled, seconds = len(stored_functions() - before), time.monotonic() - started
+    print_line(f"warm-up: {compiled} functions compiled in {seconds:.0f} s -> {folder}")
+    return CommandResult({"compiled": compiled, "folder": folder})
 
 
 def _flags(work: Path, args: argparse.Namespace) -> list[str]:

@@ -25,7 +25,7 @@ from ulr.warehouse.tables import Manifest, Warehouse, WriteTransaction
 
 TABLES = ("swap_documents", "swap_counts")  # the order of their publication
 DATES_AT_ONCE = 31  # per Spark job
-DRIVER_ROWS = 500_000  # documents of a window that are summed without a Spark job
+DRIVER_ROWS = 2_000_000  # documents of a window that are summed without a Spark job
 _READERS = 8  # threads that read small files
 _RETRY_S, _RETRIES = 1.0, 120  # while another run tallies the same date
 
@@ -71,7 +71,7 @@ def build_tallies(
     start_spark: StartSpark, warehouse: Warehouse, dates: Sequence[dt.date]
 ) -> WindowTallies:
     """Count the dates whose groups have no tallies yet; return those of all dates."""
-    home = warehouse.home_of("groups")
+    home = next(layer for layer in warehouse.layers() if layer.owns("groups"))
     manifests: list[list[Manifest]] = []
     for start in range(0, len(dates), DATES_AT_ONCE):
         manifests += _publish(start_spark, home, dates[start : start + DATES_AT_ONCE])
@@ -89,7 +89,7 @@ def _publish(
         days = []
         for partition, (documents, counts) in transactions.items():
             paths = home.paths(groups[partition])
-            sizes = [info.size for info in home.storage.fs.get_file_info(paths)]
+            sizes = [file.size for file in home.storage.stat(paths)]
             days.append(Day(paths, sizes, counts.url, documents.url))
         rows = tally_days(start_spark, home.storage.url, days)
         for (documents, counts), day, own in zip(transactions.values(), days, rows, strict=True):

@@ -1,16 +1,14 @@
 """Spark tasks that tally the groups of dates, and tasks that sum the documents of a window.
 
-Map tasks read whole files; reducers write one file per date and range of documents. Files are dealt
-to tasks by bytes, so that their number does not matter.
+Map tasks read whole files; reducers write one file per date and range of documents.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,25 +16,22 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
+from ulr.engine.tasks import TASKS_PER_CORE, Batches, map_batches, map_items
 from ulr.propensity.daily.arms import ArmTally, sum_counts
 from ulr.propensity.daily.documents import merge_documents, part_of
 from ulr.propensity.daily.moments import DocumentFile, sum_moments
 from ulr.propensity.daily.tally import tally_file
 from ulr.warehouse.storage import Storage, open_filesystem
 
-Batches = Iterator[pa.RecordBatch]
-File = TypeVar("File")
-
-TASKS_PER_CORE = 2
 DRIVER_BYTES = 16 << 20  # of groups that are tallied without a Spark job, in a quarter of a second
-BYTES_PER_PART = 256 << 20  # of groups, per file of `swap_documents`
+BYTES_PER_PART = 64 << 20  # of groups, per file of `swap_documents`
 ROWS_PER_PART = 1_000_000  # of `swap_documents`, per task that sums a window
 COUNTS, DOCUMENTS = "counts", "documents"
 _WRITTEN = "day int, kind string, rows long"
 
 
 class Day(NamedTuple):
-    """A date to tally. files: its groups; parts: files of documents, a power of two."""
+    """A date to tally. files, bytes: its groups; the URLs: of the folders to write to."""
 
     files: list[str]
     bytes: list[int]
@@ -70,18 +65,13 @@ def tally_days(
     tally = partial(_tally, url=url, first=first, parts=[day.parts for day in days])
     write = partial(_write_parts, days=[(d.counts_url, d.documents_url) for d in days], parts=parts)
     if sum(sizes) <= DRIVER_BYTES:
-        number = pa.RecordBatch.from_pydict({"id": [0]})
-        written = list(write(tally(iter([number]), work=[files])))
+        written = list(write(tally(files)))
     else:
         spark = start_spark()
-        slots = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
-        work = deal_by_size(files, sizes, slots)
-        reducers = min(len(parts), slots)
-        blocks = spark.range(0, len(work), 1, len(work)).mapInArrow(
-            partial(tally, work=work), BLOCK
-        )
+        reducers = min(len(parts), TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+        blocks = map_items(spark, files, tally, BLOCK, sizes=sizes)
         blocks = blocks.repartitionById(reducers, F.col("part") % reducers)
-        written = blocks.mapInArrow(write, _WRITTEN).toArrow().to_batches()  # one row per file
+        written = map_batches(blocks, write, _WRITTEN).toArrow().to_batches()  # one row per file
     rows = [dict.fromkeys((COUNTS, DOCUMENTS), 0) for _ in days]
     for row in (row for batch in written for row in batch.to_pylist()):
         rows[row["day"]][row["kind"]] += row["rows"]
@@ -97,8 +87,8 @@ def sum_window(
     """
     least = max(rows / ROWS_PER_PART, TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     parts = power_of_two(max(least, *(file.parts for file in files)))
-    run = partial(_sum_part, url=url, files=list(files), parts=parts, blocks=blocks)
-    table = spark.range(0, parts, 1, parts).mapInArrow(run, BLOCK).toArrow()
+    run = partial(_sum_parts, url=url, files=list(files), parts=parts, blocks=blocks)
+    table = map_items(spark, range(parts), run, BLOCK).toArrow()
     return [open_table(content) for _, _, content in unpack(iter(table.to_batches()))]
 
 
@@ -107,41 +97,19 @@ def power_of_two(least: float) -> int:
     return 1 << max(int(np.ceil(least)) - 1, 0).bit_length()
 
 
-def deal_by_size(files: Sequence[File], sizes: Sequence[int], tasks: int) -> list[list[File]]:
-    """Divide files among at most `tasks` tasks of about equal size, the largest files first."""
-    loads = [(0, task) for task in range(min(tasks, len(files)))]
-    work: list[list[File]] = [[] for _ in loads]
-    for i in sorted(range(len(files)), key=lambda i: (-sizes[i], i)):
-        load, task = heapq.heappop(loads)
-        work[task].append(files[i])
-        heapq.heappush(loads, (load + sizes[i] + 1, task))
-    return work
-
-
 def _tally(
-    numbers: Batches,
-    *,
-    url: str,
-    work: Sequence[Sequence[tuple[int, str]]],
-    first: Sequence[int],
-    parts: Sequence[int],
+    files: Sequence[tuple[int, str]], *, url: str, first: Sequence[int], parts: Sequence[int]
 ) -> Batches:
-    """Tally the task's files, date after date. first: the first part of each date."""
+    """Tally (day, path), sorted, date after date. first: the first part of each date."""
     fs, _ = open_filesystem(url)
-    for number in (n for batch in numbers for n in batch.column(0).to_pylist()):
-        for day, files in groupby(sorted(work[number]), key=lambda file: file[0]):
-            arms = ArmTally()
-            for _, path in files:
-                for table in tally_file(fs, path, arms):
-                    part = first[day] + part_of(table["document"].to_numpy(), parts[day])
-                    yield from _blocks(DOCUMENTS, table, part)
-            counts = arms.rows()
-            yield from _blocks(COUNTS, counts, np.full(counts.num_rows, first[day]))
-
-
-def _blocks(kind: str, table: pa.Table, part: np.ndarray) -> Batches:
-    if table.num_rows:
-        yield from partition_blocks(kind, table, part)
+    for day, own in groupby(files, key=lambda file: file[0]):
+        arms = ArmTally()
+        for _, path in own:
+            for table in tally_file(fs, path, arms):
+                part = first[day] + part_of(table["document"].to_numpy(), parts[day])
+                yield from partition_blocks(DOCUMENTS, table, part)
+        counts = arms.rows()
+        yield from partition_blocks(COUNTS, counts, np.full(counts.num_rows, first[day]))
 
 
 def _write_parts(
@@ -161,10 +129,10 @@ def _write_parts(
         yield pa.RecordBatch.from_pydict(row, pa.schema(zip(row, types, strict=True)))
 
 
-def _sum_part(
-    numbers: Batches, *, url: str, files: Sequence[DocumentFile], parts: int, blocks: int
+def _sum_parts(
+    numbers: Sequence[int], *, url: str, files: Sequence[DocumentFile], parts: int, blocks: int
 ) -> Batches:
     fs, _ = open_filesystem(url)
-    for number in (n for batch in numbers for n in batch.column(0).to_pylist()):
+    for number in numbers:
         table = sum_moments(fs, files, number, parts, blocks)
-        yield from _blocks(DOCUMENTS, table, np.zeros(table.num_rows, np.int64))
+        yield from partition_blocks(DOCUMENTS, table, np.zeros(table.num_rows, np.int64))
