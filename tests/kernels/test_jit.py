@@ -25,6 +25,8 @@ print(sum(rank_descending.stats.cache_misses.values()))
 
 
 def start(cache: Path, setup: str = "") -> subprocess.Popen[str]:
+    """Call a kernel in a process of its own; the package's folder is empty unless `setup` sets it."""
+    setup = f"jit.PACKAGE = {str(cache / 'empty')!r}\n{setup}"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     command = [sys.executable, "-c", CALL.format(setup=setup)]
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)

@@ -1,5 +1,7 @@
 """Submissions collected from a warehouse whose pairs were, or were not, replaced since."""
 
+import lightgbm as lgb
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -33,7 +35,9 @@ def test_window_and_sample_size_come_only_from_the_pairs_the_model_was_trained_o
             inputs={"groups": {"dt=2026-01-03": "x"}})  # fmt: skip
     health = {"part-00000.parquet": pa.Table.from_pylist([ROW], schema=metrics_schema)}
     publish(warehouse, "metrics", "stage=pairs-method=joint", "now", health)
-    model = {"model.txt": "tree", "record.json": "{}"}
+    x = np.arange(40.0).reshape(-1, 1)
+    booster = lgb.train({"verbose": -1}, lgb.Dataset(x, x[:, 0]), 1)
+    model = {"model.txt": booster.model_to_string(), "record.json": "{}"}
     publish(warehouse, "models", "method=joint", "m", model, inputs={"pairs": trained_on})
     settings = load_settings(None, ["pairs.method=joint"])
     submission = collect_submission(warehouse, settings, totals=None)
