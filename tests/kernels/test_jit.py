@@ -25,7 +25,7 @@ print(sum(rank_descending.stats.cache_misses.values()))
 
 
 def start(cache: Path, setup: str = "") -> subprocess.Popen[str]:
-    """Call a kernel in a process of its own; the package's folder is empty unless `setup` sets it."""
+    """Call a kernel in a new process; the package has no stored code unless `setup` says so."""
     setup = f"jit.PACKAGE = {str(cache / 'empty')!r}\n{setup}"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     command = [sys.executable, "-c", CALL.format(setup=setup)]
