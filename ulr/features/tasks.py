@@ -30,9 +30,9 @@ from ulr.warehouse.schema import features_schema, groups_schema
 from ulr.warehouse.storage import Storage, StoredFile, open_filesystem
 
 Batches = Iterator[pa.RecordBatch]
-ROW_GROUP = 1024  # queries
+ROW_GROUP = 8192  # queries
 _FILTER_FROM = 8 << 20  # bytes of features from which a pass over the groups pays off
-_GROUPS_ROWS = 500_000  # groups held in memory before they are sent
+_SENT_BYTES = 64 << 20  # held in a map task before they are sent
 _COLUMNS = ["query_id", "segment", "ranking", "doc_ids", "patterns", "counts"]  # of groups
 _groups_schema = pa.schema([groups_schema.field(name) for name in _COLUMNS])
 
@@ -107,27 +107,49 @@ def _send(
     shown: Broadcast[ShownQueries] | None,
 ) -> Batches:
     groups = [unit for unit in units if isinstance(unit, StoredFile)]
-    for table in _read_groups(groups, files.groups_url):
-        yield from partition_blocks("groups", table, partition_of(table, partitions))
-    for part in (unit for unit in units if isinstance(unit, FeaturePart)):
-        only = None if shown is None else shown.value
-        batches = read_features(files.features, part, names, only)
-        for number, table in enumerate(batches):
-            order = (part.file << 40) + (part.k << 20) + number
-            numbered = table.append_column("order", pa.array(np.full(table.num_rows, order)))
-            yield from partition_blocks("features", numbered, partition_of(table, partitions))
+    parts = [unit for unit in units if isinstance(unit, FeaturePart)]
+    only = None if shown is None else shown.value
+    tables = {
+        "groups": _read_groups(groups, files.groups_url),
+        "features": _read_features(parts, files.features, names, only),
+    }
+    for kind, content in tables.items():
+        for table in _in_large_batches(content):
+            yield from partition_blocks(kind, table, partition_of(table, partitions))
 
 
 def _read_groups(files: list[StoredFile], url: str) -> Iterator[pa.Table]:
-    """Yield the rows of several files together, as long as they are not too many."""
     fs, _ = open_filesystem(url)
-    pending: list[pa.Table] = []
     for file in files:
         table = pq.read_table(file.path, columns=_COLUMNS, filesystem=fs, use_threads=False)
-        pending.append(table.cast(_groups_schema))
-        if file is files[-1] or sum(t.num_rows for t in pending) >= _GROUPS_ROWS:
+        yield table.cast(_groups_schema)
+
+
+def _read_features(
+    parts: list[FeaturePart],
+    features: FeatureFiles,
+    names: Sequence[str],
+    shown: ShownQueries | None,
+) -> Iterator[pa.Table]:
+    """Yield feature rows in batches with a column `order`: their order over all files."""
+    for part in parts:
+        for number, table in enumerate(read_features(features, part, names, shown)):
+            order = (part.file << 40) + (part.k << 20) + number
+            yield table.append_column("order", pa.array(np.full(table.num_rows, order)))
+
+
+def _in_large_batches(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Yield several tables as one: a block of few rows costs as much as one of many."""
+    pending: list[pa.Table] = []
+    size = 0
+    for table in tables:
+        pending.append(table)
+        size += table.nbytes
+        if size >= _SENT_BYTES:
             yield pa.concat_tables(pending)
-            pending = []
+            pending, size = [], 0
+    if pending:
+        yield pa.concat_tables(pending)
 
 
 def _join_partition(batches: Batches, *, url: str) -> Batches:
