@@ -1,4 +1,4 @@
-"""The set of shown queries contains every query of it and few others."""
+"""The set of shown queries contains its queries and no others."""
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +16,12 @@ def test_a_query_of_the_set_is_always_found(names, data):
     assert ShownQueries.of(parts).contains(pa.array(names)).all()
 
 
-def test_few_other_queries_are_found():
+def test_no_other_query_is_found():
     shown = pa.array([f"shown {n}" for n in range(5000)])
     other = pa.array([f"other {n}" for n in range(5000)])
     queries = ShownQueries.of([hashes(shown)])
     assert queries.contains(shown).all()
-    assert queries.contains(other).mean() < 2 / 16
+    assert not queries.contains(other).any()
     assert queries.bits.size * 8 <= 2 * 16 * 5001
 
 
