@@ -4,7 +4,7 @@
 
 The larger table has nine more queries for every shown one: in random order, so that every row group
 has to be read ("scattered"), or after the shown ones ("apart"). Goal: at most 1.2 times as long.
-The window is gathered anew for both stages.
+Each stage gathers a new window.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from tests.bench.measure import PeakMemory, cpu_seconds
-from ulr.cli.main import main
+from ulr.cli.main import main as ulr
 
 DATE = "2026-01-01"
 CORES, WARM_UP = 2, 100_000
@@ -92,11 +92,11 @@ def _cells(stage: str, r: dict[str, float], pages: int) -> list[str]:
 
 
 def run(command: str, flags: list[str]) -> None:
-    if code := main([command, *flags, "--quiet"]):
+    if code := ulr([command, *flags, "--quiet"]):
         raise SystemExit(f"ulr {command}: exit code {code}")
 
 
-def main_bench() -> None:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pages", default="1,4,16", help="millions, separated by commas")
     parser.add_argument("--kind", default="both", choices=["repeating", "distinct", "both"])
@@ -120,4 +120,4 @@ def main_bench() -> None:
 
 
 if __name__ == "__main__":
-    main_bench()
+    main()

@@ -2,15 +2,16 @@
 
 from collections import Counter
 
-import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.pair_inputs import FEATURES, GROUPS, features_of, group, groups_of
+from tests.support.strategies import as_batch, good_pages
+from ulr.clicklog.contract import check_pages
 from ulr.features.join import join_features
 from ulr.features.window import HISTOGRAMS, load_histograms, load_window, only_segment, shown_rows
+from ulr.groups.histograms import canonical, fold_pages, merge
 from ulr.warehouse.schema import window_schema
 
 DOCUMENTS = "uvwxyz"
@@ -161,27 +162,23 @@ def _shown(window):
     return found
 
 
-def test_a_window_of_a_window_without_groups_is_empty():
+def test_the_window_of_no_groups_is_empty():
     assert join_features(GROUPS.slice(0, 0), FEATURES).num_rows == 0
 
 
-@pytest.mark.parametrize("depth", [1, 64, 100, 130])
-def test_patterns_of_several_words_are_cut(depth):
-    docs = [f"d{n:03d}" for n in range(130)]
-    rows = [group("q", docs, {(1,): 2, (1, 70): 3, (1, 130): 4})]
-    window = load_window(join_features(_wide(rows), FEATURES), depth)
-    clicked = Counter({(1,): 2, (1, 70): 3, (1, 130): 4})
-    cut = Counter()
-    for positions, count in clicked.items():
-        cut[tuple(p for p in positions if p <= depth)] += count
-    assert sorted(window.histograms.patterns.counts.tolist()) == sorted(cut.values())
-    assert window.histograms.sizes.tolist() == [min(130, depth)]
-
-
-def _wide(rows):
-    """Rows whose patterns are numbers of three words."""
-    for row in rows:
-        words = [[w >> 64 * k & (2**64 - 1) for k in range(3)] for w in row["patterns"]]
-        flat = np.array([w for pattern in words for w in pattern], np.uint64).view(np.int64)
-        row["patterns"] = flat.tolist()
-    return groups_of(*rows)
+@settings(deadline=None)
+@given(st.lists(good_pages(max_length=150), min_size=1, max_size=8), st.integers(1, 140))
+def test_a_cut_keeps_the_first_positions_of_all_click_vectors(pages, depth):
+    checked = check_pages(as_batch(pages))
+    groups = canonical(merge([fold_pages(checked, checked.good, 200)]))
+    window = load_window(join_features(groups, FEATURES.slice(0, 0)), depth)
+    got, names = Counter(), window.names.to_pylist()
+    documents, patterns = window.histograms.group_docs, window.histograms.patterns
+    for g, size in enumerate(window.histograms.sizes):
+        docs = tuple(names[r] for r in window.row_of[documents[g] : documents[g + 1]])
+        words = patterns.words[patterns.word_offsets[g] : patterns.word_offsets[g + 1]]
+        counts = patterns.counts[patterns.count_offsets[g] : patterns.count_offsets[g + 1]]
+        for pattern, count in zip(words.reshape(counts.size, -1), counts, strict=True):
+            clicks = tuple(bool(int(pattern[k // 64]) >> k % 64 & 1) for k in range(size))
+            got[docs, clicks] += int(count)
+    assert got == Counter((tuple(p["doc_ids"][:depth]), tuple(p["clicks"][:depth])) for p in pages)

@@ -97,11 +97,10 @@ def test_a_window_is_gathered_once_for_both_uses_and_for_overlays(spark, publish
 
 def test_a_window_is_gathered_again_if_groups_features_or_partitions_change(spark, published):
     warehouse, features = published
-    inputs = WindowInputs(warehouse, DATES, features)
-    before = gather_window(lambda: spark, inputs)
+    before = gather_window(lambda: spark, WindowInputs(warehouse, DATES, features))
     sessions = sum(sum(row["counts"]) for row in read_all(before))
     publish(warehouse, DATES[0], "b")
-    after = gather_window(lambda: spark, inputs)
+    after = gather_window(lambda: spark, WindowInputs(warehouse, DATES, features))
     assert after.files != before.files
     assert sum(sum(row["counts"]) for row in read_all(after)) == sessions
     Storage(features.url).write_table(FEATURES.slice(0, 1), "two.parquet")

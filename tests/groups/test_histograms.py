@@ -12,7 +12,6 @@ from tests.support.strategies import as_batch, good_pages
 from ulr.clicklog.contract import check_pages
 from ulr.groups.histograms import (
     canonical,
-    cut_lists,
     fold_pages,
     merge,
     partition_of,
@@ -57,18 +56,6 @@ def test_patterns_of_more_than_64_positions_are_preserved(pages):
 def test_lists_are_truncated_at_max_position(pages, last):
     table = canonical(merge([fold(pages, last)]))
     assert oracle.expand_groups(table.to_pylist()) == oracle.click_histograms(pages, last)
-
-
-@given(st.lists(good_pages(max_length=150), min_size=1, max_size=8), st.integers(1, 140))
-def test_truncating_a_table_keeps_the_first_positions_of_its_click_vectors(pages, depth):
-    heads = Counter()
-    for row in cut_lists(canonical(merge([fold(pages, 200)])), depth).to_pylist():
-        for (*_, docs), histogram in oracle.expand_groups([row]).items():
-            heads.update({(docs, clicks): n for clicks, n in histogram.items()})
-    expected = Counter(
-        (tuple(p["doc_ids"][:depth]), tuple(p["clicks"][:depth])) for p in pages
-    )  # fmt: skip
-    assert heads == expected
 
 
 @given(pages_lists)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ulr.errors import UserError
-from ulr.models.check import check_model, prediction_text
+from ulr.models.check import prediction_text, read_checked
 from ulr.models.published import read_model
 from ulr.warehouse.tables import Warehouse
 
@@ -46,7 +46,7 @@ def texts():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_lightgbm_writes_is_accepted(kind, texts):
-    assert check_model(texts[kind], kind) == texts[kind]
+    assert read_checked(texts[kind].encode(), kind) == texts[kind]
 
 
 def tampered(text, draw):
@@ -94,7 +94,7 @@ def test_no_tampered_text_that_is_accepted_ends_the_process(texts, tmp_path):
     for _ in range(1500):
         text = tampered(draw.choice(list(texts.values())), draw)
         try:
-            accepted.append(prediction_text(check_model(text, "tampered")))
+            accepted.append(prediction_text(read_checked(text.encode(), "tampered")))
         except UserError:
             refused += 1
     assert refused > 600
@@ -135,7 +135,7 @@ def without_sizes(text):
 def test_the_message_names_the_tree_and_what_is_wrong(texts, key, value, message):
     text = replaced(without_sizes(texts["numerical"]), key, value, tree=1)
     with pytest.raises(UserError) as error:
-        check_model(text, "m")
+        read_checked(text.encode(), "m")
     assert message in str(error.value)
 
 
@@ -155,7 +155,7 @@ def test_the_message_names_the_tree_and_what_is_wrong(texts, key, value, message
 )
 def test_a_text_that_is_not_a_whole_model_is_refused(texts, change, message):
     with pytest.raises(UserError) as error:
-        check_model(change(texts["numerical"]), "m")
+        read_checked(change(texts["numerical"]).encode(), "m")
     assert message in str(error.value)
 
 

@@ -7,8 +7,8 @@ from scipy import stats
 
 from ulr.propensity.affine import Regression, affine_curve, regressions
 from ulr.propensity.diagnostics import trust_findings
+from ulr.propensity.schema import moments_schema
 from ulr.simulate.clicks import relevance_of, trust_curve
-from ulr.warehouse.schema import moments_schema
 
 ALPHA = np.array([0.9, 0.5, 0.3])
 BETA = np.array([0.1, 0.04, 0.02])

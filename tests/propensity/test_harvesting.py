@@ -7,7 +7,7 @@ import pytest
 from tests.support import propensity_loops as loops
 from ulr.propensity.diagnostics import drift_findings
 from ulr.propensity.harvesting import all_pairs, harvested_curve
-from ulr.warehouse.schema import harvest_schema
+from ulr.propensity.schema import harvest_schema
 
 POSITIONS = 6
 THETA = np.arange(1, POSITIONS + 1) ** -0.8

@@ -47,6 +47,22 @@ def test_a_training_is_registered_once(local):
     assert len(registry.versions()) == 1
 
 
+def test_a_damaged_model_of_the_registry_is_one_clear_error(tmp_path):
+    registry = registry_at(tmp_path / "mlflow")
+    version = registry.register(submission("damaged"))
+    uri = f"models:/ranker/{version.version}"
+    (file,) = (tmp_path / "mlflow").rglob("model.lgb")
+    whole = file.read_text()
+    assert registry.model_text(uri) == whole
+    for content in (whole[:900], whole.replace("left_child=", "left_child=9999 ", 1)):
+        file.write_text(content)  # LightGBM ends the process by a signal
+        with pytest.raises(UserError, match="is not a valid LightGBM text model"):
+            registry.model_text(uri)
+    file.write_bytes(b"tree\n\xff")
+    with pytest.raises(UserError, match="is not UTF-8"):
+        registry.model_text(uri)
+
+
 def test_the_run_has_settings_metrics_the_history_and_the_files(local):
     registry, version = local
     run = registry.client.get_run(version.run_id)

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from ulr.clicklog.lines import cut_lines
-from ulr.clicklog.values import parse_texts
-from ulr.engine.columns import valid, whole
+from ulr.clicklog.values import parse_texts, typed_columns
+from ulr.engine.columns import whole
 
 PIECE_BYTES = 64 << 10  # split again line by line if Arrow rejects it
 
@@ -82,14 +82,7 @@ def _typed(texts: pa.Table, schema: pa.Schema, folder: Mapping[str, str | None])
     columns = {name: whole(texts[name]) for name in texts.column_names}
     for name, text in folder.items():
         columns.setdefault(name, pa.repeat(pa.scalar(text, pa.string()), rows))
-    bad = np.zeros(rows, bool)
-    arrays = []
-    for field in schema:
-        column = columns.get(field.name)
-        typed = pa.nulls(rows, field.type) if column is None else parse_texts(column, field.type)
-        if column is not None and typed.null_count > column.null_count:
-            bad |= valid(column) & ~valid(typed)
-        arrays.append(typed)
+    arrays, bad = typed_columns(columns, schema, rows, parse_texts)
     problem = pc.if_else(pa.array(bad), "bad_type", pa.scalar(None, pa.string()))
     known = pa.table({n: columns[n] for n in schema.names if n in columns})
     raw = np.full(rows, None, object)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ulr.clicklog.sessions import assemble_rows
 from ulr.engine.columns import hashes, list_array, lists, valid, whole
-from ulr.engine.shuffle import open_table, partition_blocks, unpack
+from ulr.engine.shuffle import hash_parts, open_table, partition_blocks, unpack
 from ulr.kernels.hashing import hash_words
 from ulr.kernels.layout import Ragged, offsets_of
 from ulr.kernels.merge import group_keys
@@ -163,8 +163,7 @@ def _add(values: np.ndarray, group: np.ndarray, first: np.ndarray) -> np.ndarray
 
 def _blocks(tables: list[pa.Table], parts: int) -> Batches:
     table = pa.concat_tables(tables).combine_chunks()
-    part = (hashes(table["session_id"]) % np.uint64(parts)).astype(np.int64)
-    yield from partition_blocks("fragments", table, part)
+    yield from partition_blocks("fragments", table, hash_parts(table["session_id"], parts))
 
 
 def _pages(fragments: pa.Table) -> Batches:

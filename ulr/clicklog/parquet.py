@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ulr.clicklog.files import LogFiles, check_columns, folder_columns
-from ulr.engine.columns import valid, without_views
+from ulr.clicklog.values import typed_columns
+from ulr.engine.columns import without_views
 from ulr.errors import UserError
 from ulr.warehouse.schema import TIMESTAMP, reading
 from ulr.warehouse.storage import open_filesystem
@@ -162,14 +163,7 @@ def conform(
     rows = batch.num_rows
     columns = {n: pa.repeat(pa.scalar(v, pa.string()), rows) for n, v in folder.items()}
     columns |= zip(batch.schema.names, map(without_views, batch.columns), strict=True)
-    bad = np.zeros(rows, bool)
-    arrays: list[pa.Array] = []
-    for field in schema:
-        column = columns.get(field.name)
-        typed = pa.nulls(rows, field.type) if column is None else _cast(column, field.type)
-        if column is not None and typed.null_count > column.null_count:
-            bad |= valid(column) & ~valid(typed)
-        arrays.append(typed)
+    arrays, bad = typed_columns(columns, schema, rows, _cast)
     problem, raw = pa.nulls(rows, pa.string()), pa.nulls(rows, pa.string())
     if bad.any():
         problem = pa.array(["bad_type" if b else None for b in bad], pa.string())

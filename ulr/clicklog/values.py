@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -44,6 +44,27 @@ class Number(str):
 
 
 DECODER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number)
+
+
+def typed_columns(
+    columns: Mapping[str, pa.Array],
+    schema: pa.Schema,
+    rows: int,
+    convert: Callable[[pa.Array, pa.DataType], pa.Array],
+) -> tuple[list[pa.Array], np.ndarray]:
+    """Return the columns of the schema, null where there is none, and which rows are bad: bool.
+
+    convert: returns a column with the wanted type; a value that is not valid becomes null, and its
+    row is bad.
+    """
+    bad, arrays = np.zeros(rows, bool), []
+    for field in schema:
+        column = columns.get(field.name)
+        typed = pa.nulls(rows, field.type) if column is None else convert(column, field.type)
+        if column is not None and typed.null_count > column.null_count:
+            bad |= valid(column) & ~valid(typed)
+        arrays.append(typed)
+    return arrays, bad
 
 
 def parse_texts(texts: pa.Array, wanted: pa.DataType) -> pa.Array:

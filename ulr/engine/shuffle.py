@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from ulr.engine.columns import hashes
+
 BLOCK = "part int, kind string, content binary"
 _block_schema = pa.schema(
     [pa.field("part", pa.int32()), pa.field("kind", pa.string()), pa.field("content", pa.binary())]
@@ -19,6 +21,11 @@ _block_schema = pa.schema(
 # Compressed by column before the JVM and its sockets move it: a third of the bytes.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 _MAX_ROWS = 200_000  # keeps a block at some tens of megabytes
+
+
+def hash_parts(column: pa.ChunkedArray | pa.Array, parts: int) -> np.ndarray:
+    """Return the part (int64, from 0) of each string, by its hash."""
+    return (hashes(column) % np.uint64(parts)).astype(np.int64)
 
 
 def partition_blocks(kind: str, table: pa.Table, part: np.ndarray) -> Iterator[pa.RecordBatch]:

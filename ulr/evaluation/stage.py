@@ -21,7 +21,6 @@ from ulr.evaluation.totals import STAGE, Totals, metrics_table, read_totals
 from ulr.features.files import find_features
 from ulr.features.split import Split
 from ulr.features.stage import WindowInputs, WindowTable, gather_window
-from ulr.groups.window import groups_fingerprints
 from ulr.models.booster import check_order
 from ulr.propensity.examination import Examination
 from ulr.warehouse.stage import fingerprint, publish_if_changed
@@ -90,7 +89,7 @@ def build_evaluation(
         "metrics",
         _partition(partition or next(iter(models))),
         inputs={
-            "groups": groups_fingerprints(warehouse, dates),
+            "groups": window_inputs.fingerprints["groups"],
             "features": feature_files.identity,
             "models": {name: fingerprint(text) for name, text in models.items()},
             "propensities": fingerprint(_examination_values(plan)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -46,7 +46,7 @@ class WindowInputs:
     use: Use = "train"
     partitions: int | None = None
 
-    @property
+    @cached_property
     def fingerprints(self) -> dict[str, Any]:
         """Fingerprints of the groups, and the identity of the features."""
         inputs: dict[str, Any] = {

@@ -71,9 +71,11 @@ def write_window(
                    shown=shown)  # fmt: skip
     blocks = map_items(spark, units, send, BLOCK, sizes=[unit.size for unit in units])
     parts = blocks.repartitionById(partitions, F.col("part"))
-    rows = map_batches(parts, partial(_join_partition, url=url), "counts string").collect()
-    if shown is not None:
-        shown.destroy()
+    try:
+        rows = map_batches(parts, partial(_join_partition, url=url), "counts string").collect()
+    finally:
+        if shown is not None:
+            shown.destroy()
     total = Counter(queries=0, groups=0, documents=0)
     for row in rows:  # one per file
         total.update(json.loads(row.counts))

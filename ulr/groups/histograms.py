@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ulr.clicklog.contract import CheckedPages
-from ulr.engine.columns import bitmap, hashes, list_array, lists, patterns_of, valid
+from ulr.engine.columns import bitmap, hashes, list_array, patterns_of, valid
+from ulr.engine.shuffle import hash_parts
 from ulr.kernels.hashing import SEED, hash_lists, hash_words
 from ulr.kernels.layout import Patterns, Ragged
 from ulr.kernels.merge import group_keys, merge_patterns
-from ulr.kernels.patterns import cut_patterns, pack_clicks
+from ulr.kernels.patterns import pack_clicks
 from ulr.warehouse.schema import groups_schema
 
 transit_schema = pa.schema([*groups_schema, pa.field("context", pa.uint64(), nullable=False)])
@@ -118,28 +119,9 @@ def with_context(groups: pa.Table) -> pa.Table:
     return groups.append_column(transit_schema.field("context"), pa.array(context))
 
 
-def cut_lists(table: pa.Table, depth: int) -> pa.Table:
-    """Return the groups with their first `depth` positions; rankings that become equal stay apart.
-
-    table: any rows of `groups_schema`.
-    """
-    sizes = lists(table["doc_ids"]).lengths
-    if sizes.max(initial=0) <= depth:
-        return table
-    cut = cut_patterns(sizes, depth, patterns_of(table))
-    columns = {
-        "doc_ids": pc.list_slice(table["doc_ids"], 0, depth),
-        "patterns": list_array(np.diff(cut.word_offsets), cut.words),
-    }
-    for name, column in columns.items():
-        at = table.schema.get_field_index(name)
-        table = table.set_column(at, table.schema.field(at), column)
-    return table
-
-
 def partition_of(table: pa.Table | pa.RecordBatch, partitions: int) -> np.ndarray:
     """Return the partition (int64) of each row, a function of its query alone."""
-    return (hashes(table["query_id"]) % np.uint64(partitions)).astype(np.int64)
+    return hash_parts(table["query_id"], partitions)
 
 
 def _context(batch: pa.RecordBatch, rows: np.ndarray) -> np.ndarray:

@@ -48,7 +48,8 @@ class GroupsPart:
         counts: Counter[str] = Counter()
         with self._files:
             tables = self._counted(counts)
-            for first in tables:
+            first = next(tables, None)
+            if first is not None:
                 whole = chain([first], tables)
                 counts["groups_bytes"] = storage.write_tables(whole, groups_schema, name)
         return counts

@@ -26,7 +26,14 @@ from ulr.clicklog.contract import CheckedPages, check_pages
 from ulr.clicklog.pages import PageSource, as_read
 from ulr.clicklog.quarantine import count_reasons, quarantine_rows, sort_quarantine
 from ulr.engine.columns import hashes
-from ulr.engine.shuffle import BLOCK, open_table, pack_bytes, partition_blocks, unpack
+from ulr.engine.shuffle import (
+    BLOCK,
+    hash_parts,
+    open_table,
+    pack_bytes,
+    partition_blocks,
+    unpack,
+)
 from ulr.engine.tasks import map_batches
 from ulr.groups.deduplicate import (
     collect_repeated,
@@ -129,8 +136,7 @@ def _fold_pages(
     if bad:
         rows = pa.concat_tables(bad)
         yield pack_bytes(0, "counts", json.dumps(count_reasons(rows)).encode())
-        part = (hashes(rows["source"]) % np.uint64(partitions)).astype(np.int64)
-        yield from partition_blocks("quarantine", rows, part)
+        yield from partition_blocks("quarantine", rows, hash_parts(rows["source"], partitions))
 
 
 def _fold_later(batches: Batches, *, partitions: int, max_position: int) -> Batches:

@@ -20,7 +20,7 @@ def lightgbm_version() -> str:
 
 
 def load_booster(model_text: str, *, parameters: bool = False) -> lgb.Booster:
-    """Return a Booster of a model text that has passed `check_model`.
+    """Return a Booster of a model text that has passed `read_checked`.
 
     parameters: also load those it was trained with, which are not checked; for models of our own.
     """

@@ -41,13 +41,19 @@ class _Invalid(ValueError):
     """The first thing that is wrong."""
 
 
-def check_model(text: str, name: str) -> str:
-    """Return the text; raise UserError if it is not a complete and consistent ranking model.
+def read_checked(content: bytes, name: str) -> str:
+    """Return the text of a model file; raise UserError unless it is a consistent ranking model.
 
     name: of the model, for the message.
     """
     try:
+        text = content.decode()
         _check(text)
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"model {name} is not a text file: byte {error.start} is not UTF-8; give the text that "
+            "LightGBM's save_model wrote"
+        ) from None
     except _Invalid as error:
         raise UserError(
             f"model {name} is not a valid LightGBM text model: {error}; use a file as "

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ulr.errors import UserError
-from ulr.models.check import check_model
+from ulr.models.check import read_checked
 from ulr.pairs.weights import METHOD_NAMES
 from ulr.warehouse.stage import fingerprint
 from ulr.warehouse.storage import Storage
@@ -61,8 +61,8 @@ def read_model(warehouse: Warehouse, name: str) -> str:
     """Return the LightGBM text of a method's model, or of a file."""
     if name in METHOD_NAMES:
         folder = model_manifest(warehouse, name).folder
-        content = warehouse.storage.read_text("models", partition_name(name), folder, MODEL)
-        return check_model(content, name)
+        content = warehouse.storage.read_bytes("models", partition_name(name), folder, MODEL)
+        return read_checked(content, name)
     folder, _, file = name.rpartition("/")
     storage = Storage(folder or ".")
     if not file.endswith(".txt") or not storage.exists(file):
@@ -70,13 +70,7 @@ def read_model(warehouse: Warehouse, name: str) -> str:
             f"--model {name}: expected a method ({', '.join(METHOD_NAMES)}) or a LightGBM text "
             "file (.txt)"
         )
-    try:
-        return check_model(storage.read_text(file), name)
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"model {name} is not a text file: byte {error.start} is not UTF-8; give the text that "
-            "LightGBM's save_model wrote"
-        ) from None
+    return read_checked(storage.read_bytes(file), name)
 
 
 def read_record(warehouse: Warehouse, method: str) -> dict[str, Any]:

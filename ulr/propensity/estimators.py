@@ -19,8 +19,8 @@ from ulr.propensity.harvesting import FORMS, harvested_curve
 from ulr.propensity.least_squares import solve_ratios
 from ulr.propensity.ratios import position_ratios
 from ulr.propensity.regression_em import em_curve
+from ulr.propensity.schema import harvest_schema
 from ulr.propensity.swap_counts import SwapCounts
-from ulr.warehouse.schema import harvest_schema
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from ulr.propensity.daily.stage import build_tallies
 from ulr.propensity.diagnostics import Finding, drift_findings
 from ulr.propensity.estimators import NEED_HARVEST, NEED_SWAPS, Evidence, theta_of_json
 from ulr.propensity.exposures import Exposures
+from ulr.propensity.schema import harvest_schema, moments_schema
 from ulr.propensity.segments import SegmentResult, estimate_segment
 from ulr.propensity.swap_counts import counts_of
 from ulr.propensity.tables import curve_table, findings_table, joint_table
-from ulr.warehouse.schema import harvest_schema, moments_schema
 from ulr.warehouse.stage import publish_if_changed
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from ulr.engine.columns import patterns_of
 from ulr.kernels.layout import Ragged
 from ulr.kernels.patterns import count_positions
-from ulr.warehouse.schema import exposures_schema
+from ulr.propensity.schema import exposures_schema
 from ulr.warehouse.storage import open_filesystem
 
 EXPOSURE_COLUMNS = ["query_id", "segment", "bucket", "doc_ids", "patterns", "counts"]

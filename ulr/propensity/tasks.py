@@ -21,7 +21,7 @@ from ulr.errors import UserError
 from ulr.features.matrix import feature_matrix
 from ulr.propensity import tally
 from ulr.propensity.exposures import Exposures
-from ulr.warehouse.schema import exposures_schema, harvest_schema
+from ulr.propensity.schema import exposures_schema, harvest_schema
 from ulr.warehouse.storage import Storage
 
 DOCUMENT = ["query_id", "doc_id"]

@@ -25,7 +25,6 @@ from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from ulr.config.settings import Settings
 from ulr.errors import UserError
-from ulr.models.check import check_model
 from ulr.registry import tags as tag_names
 from ulr.registry.connection import TRACKING_URI, connected, create_database
 from ulr.registry.runs import read_model_text, write_files, write_model, write_record
@@ -168,7 +167,7 @@ class Registry:
         """Return the LightGBM text of a model by URI, such as models:/NAME@champion."""
         with self._connected():
             try:
-                return check_model(read_model_text(uri), uri)
+                return read_model_text(uri)
             except MlflowException as error:
                 if error.error_code in _MISSING:
                     raise UserError(

@@ -21,6 +21,7 @@ from mlflow.types.schema import Schema, TensorSpec
 
 from ulr.errors import UserError
 from ulr.models.booster import lightgbm_version, load_booster
+from ulr.models.check import read_checked
 from ulr.registry.submission import Submission
 from ulr.report.charts.propensities import propensities_svg
 
@@ -89,7 +90,7 @@ def read_model_text(uri: str) -> str:
                 "logged with mlflow.lightgbm.log_model"
             )
         path = repository.download_artifacts(flavor["data"], folder)
-        return load_booster(Path(path).read_text()).model_to_string()
+        return read_checked(Path(path).read_bytes(), uri)
 
 
 def write_files(submission: Submission, folder: Path) -> list[Path]:

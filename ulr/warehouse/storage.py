@@ -95,9 +95,12 @@ class Storage:
         selector = pafs.FileSelector(self.path(*parts), allow_not_found=True, recursive=recursive)
         return sorted(self.fs.get_file_info(selector), key=lambda i: i.path)
 
-    def read_text(self, *parts: str) -> str:
+    def read_bytes(self, *parts: str) -> bytes:
         with self.fs.open_input_stream(self.path(*parts)) as stream:
-            return bytes(stream.read()).decode()
+            return bytes(stream.read())
+
+    def read_text(self, *parts: str) -> str:
+        return self.read_bytes(*parts).decode()
 
     def read_json(self, *parts: str) -> dict[str, Any] | None:
         """Return the object in a JSON file, or None if there is no such file."""

@@ -17,7 +17,8 @@ from ulr.propensity.daily.arms import ArmTally
 from ulr.propensity.daily.documents import COUNTS, merge_documents, part_of
 from ulr.propensity.daily.moments import DocumentFile, moment_table, sum_moments
 from ulr.propensity.daily.tally import tally_file
-from ulr.warehouse.schema import groups_schema, moments_schema
+from ulr.propensity.schema import moments_schema
+from ulr.warehouse.schema import groups_schema
 
 LOCAL = pafs.LocalFileSystem()
 BLOCKS = 3

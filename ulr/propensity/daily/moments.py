@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 from ulr.kernels.swap_tally import sum_rows
 from ulr.kernels.trust_moments import SUMS, add_moments, finish_moments
 from ulr.propensity.daily.documents import arm_codes, counts_of_rows, group_documents
-from ulr.warehouse.schema import moments_schema, swap_documents_schema
+from ulr.propensity.schema import moments_schema
+from ulr.warehouse.schema import swap_documents_schema
 
 _ROWS_AT_ONCE = 65_536  # their hash table fits the processor's cache
 _KEYS = ["segment", "bucket", "block"]

@@ -46,15 +46,6 @@ def _assign(
     return rank
 
 
-def balance(rows: np.ndarray, pairs: np.ndarray, ranks: int) -> np.ndarray:
-    """Return a rank (int32, from 0) for every query, given its rows and pairs (int64).
-
-    Largest queries first, each to the least loaded rank. No rank stays empty if there are at
-    least as many queries as ranks.
-    """
-    return _spread(_load(rows, pairs), np.zeros(ranks))
-
-
 def _load(rows: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     load: np.ndarray = rows / max(rows.sum(), 1) + pairs / max(pairs.sum(), 1)
     return load
