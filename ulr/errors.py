@@ -13,17 +13,19 @@ class InvalidData(UserError):
     exit_code = 3
 
 
-class LockTaken(UserError):
+class TemporaryFailure(UserError):
+    """The same command may succeed later: lost workers, a full disk, a service without answer."""
+
+    exit_code = 1
+
+
+class LockTaken(TemporaryFailure):
     """Another process is writing the same folder of the warehouse."""
 
 
-class EnvironmentCheckFailed(UserError):
+class EnvironmentCheckFailed(TemporaryFailure):
     """The machine or a required service is not ready for the stages."""
 
-    exit_code = 1
 
-
-class RegistryUnavailable(UserError):
-    """The tracking server does not answer; a retry may succeed."""
-
-    exit_code = 1
+class RegistryUnavailable(TemporaryFailure):
+    """The tracking server does not answer."""
