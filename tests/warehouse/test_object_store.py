@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
-from moto.server import ThreadedMotoServer
 
+from tests.support.object_server import s3_server
 from tests.support.proxy import FaultProxy
 from tests.support.waiting import wait_until
 from ulr.cli.main import main
@@ -35,11 +34,8 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def server():
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    moto = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    moto.start()
-    yield ":".join(map(str, moto.get_host_and_port()))
-    moto.stop()
+    with s3_server() as address:
+        yield address
 
 
 def url_of(server: str, path: str, **more: str) -> str:
