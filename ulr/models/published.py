@@ -9,6 +9,7 @@ from typing import Any
 
 from ulr.errors import UserError
 from ulr.models.check import read_checked
+from ulr.models.files import read_model_file
 from ulr.pairs.weights import METHOD_NAMES
 from ulr.warehouse.stage import fingerprint
 from ulr.warehouse.storage import Storage
@@ -63,14 +64,12 @@ def read_model(warehouse: Warehouse, name: str) -> str:
         folder = model_manifest(warehouse, name).folder
         content = warehouse.storage.read_bytes("models", partition_name(name), folder, MODEL)
         return read_checked(content, name)
-    folder, _, file = name.rpartition("/")
-    storage = Storage(folder or ".")
-    if not file.endswith(".txt") or not storage.exists(file):
+    if not name.endswith(".txt") or not Storage(name).exists():
         raise UserError(
             f"--model {name}: expected a method ({', '.join(METHOD_NAMES)}) or a LightGBM text "
             "file (.txt)"
         )
-    return read_checked(storage.read_bytes(file), name)
+    return read_checked(read_model_file(name, name), name)
 
 
 def read_record(warehouse: Warehouse, method: str) -> dict[str, Any]:
