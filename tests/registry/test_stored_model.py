@@ -135,7 +135,7 @@ def test_the_tag_is_the_hash_of_the_stored_bytes_for_every_kind_of_uri(attacked,
     uris = ("models:/ranker/1", "models:/ranker@champion", "models:/ranker/latest",
             f"models:/{attacked.model_id}", f"runs:/{attacked.version.run_id}/model")  # fmt: skip
     folder = client.get_model_version_download_uri("ranker", "1")
-    with registry._connected():
+    with registry.connected():
         from mlflow.artifacts import download_artifacts
 
         path = download_artifacts(f"{folder}/model.lgb", dst_path=str(tmp_path))
