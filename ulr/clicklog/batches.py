@@ -27,6 +27,7 @@ BATCH_DOCUMENTS = 2 << 20
 BATCH_BYTES = 64 << 20
 MAX_MEAN_BYTES = 128 << 10
 _LEAST_ROWS = 4096  # of a batch that is read without looking at the size of each row
+_UNKNOWN_BYTES = 1 << 40
 _LIST_PATHS = ("doc_ids.", "clicks.")  # Parquet's paths of the list elements
 
 
@@ -109,21 +110,24 @@ def _plan(
 
 
 def _longest_values(file: pq.ParquetFile, group: int, paths: Sequence[str]) -> dict[str, int]:
-    """Return the length in bytes of the longest value in the dictionary of each column."""
+    """Return the length in bytes of the longest value in the dictionary of each column.
+
+    Without a value in the first row Arrow may not read a dictionary: then the length is unknown.
+    """
     if not paths:
         return {}
     names = list(dict.fromkeys(path.partition(".")[0] for path in paths))
     first = next(file.iter_batches(1, [group], names, use_threads=False))
-    found = {}
-    for path in paths:
-        values = first[path.partition(".")[0]]
-        while not pa.types.is_dictionary(values.type):
-            if not hasattr(values, "values"):
-                break
-            values = values.values
-        lengths = pc.binary_length(getattr(values, "dictionary", values))
-        found[path] = pc.max(lengths).as_py() or 0
-    return found
+    return {path: _longest(first[path.partition(".")[0]]) for path in paths}
+
+
+def _longest(column: pa.Array) -> int:
+    while _is_list(column.type):
+        column = column.flatten()
+    values = column.dictionary if pa.types.is_dictionary(column.type) else None
+    if values is None or not len(values):
+        return _UNKNOWN_BYTES
+    return pc.max(pc.binary_length(values)).as_py() or 0
 
 
 def _text_paths(metadata: pq.FileMetaData, names: Sequence[str]) -> list[str]:
