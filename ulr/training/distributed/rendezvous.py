@@ -6,13 +6,14 @@ The listening socket is bound to one address and closed as soon as all workers a
 from __future__ import annotations
 
 import contextlib
+import errno
 import queue
 import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
 
-from ulr.errors import UserError
+from ulr.errors import TemporaryFailure, UserError
 from ulr.training.distributed import handshake
 from ulr.training.distributed.communicator import Communicator, PeerLost
 from ulr.training.distributed.handshake import HandshakeFailed
@@ -34,7 +35,8 @@ class Listener:
             self._socket = socket.socket(family, kind, proto)
             self._socket.bind(address)
         except OSError as error:
-            raise UserError(
+            failure = TemporaryFailure if error.errno == errno.EADDRINUSE else UserError
+            raise failure(
                 f"cannot listen on {host} port {port}: {error.strerror or error}; "
                 "choose an address of this machine and a free port (0: any)"
             ) from None
