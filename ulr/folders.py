@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
 import tempfile
 from pathlib import Path
@@ -11,18 +13,18 @@ from typing import TextIO
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def private_folder(name: str) -> Path:
-    """Return the folder NAME-UID in the temporary folder, for this user only.
+def private_folder(name: str, root: str | None = None) -> Path:
+    """Return the folder NAME-UID in `root`, by default the temporary folder, for this user only.
 
     If another user created that path, can write to it, or made it a symbolic link, return a new
     folder with a random name.
     """
-    folder = Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}"
+    folder = Path(root or tempfile.gettempdir()) / f"{name}-{os.getuid()}"
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
         if not is_private(folder):
-            return Path(tempfile.mkdtemp(prefix=f"{name}-"))
+            return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root))
     return folder
 
 
@@ -36,20 +38,27 @@ def is_private(folder: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and owned and not status.st_mode & _OTHERS_WRITE
 
 
-def is_trusted(folder: Path) -> bool:
-    """Return whether no other user but root can write to the folder; links are followed.
+def is_trusted(folder: Path, *owners: int) -> bool:
+    """Return whether only this user, root and the given owners can write to the folder.
 
-    A folder that does not exist is trusted if its nearest existing parent is.
+    A group that is named after this user has no other members. In a parent folder that everybody
+    can write and that has no sticky bit, the folder could be replaced.
     """
-    for place in (folder, *folder.absolute().parents):
-        try:
-            status = place.stat()
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return False
-        return status.st_uid in (0, os.getuid()) and not status.st_mode & _OTHERS_WRITE
-    return False
+    try:
+        status, parent = folder.stat(), folder.absolute().parent.stat().st_mode
+    except OSError:
+        return False
+    shared = status.st_mode & stat.S_IWOTH or (parent & stat.S_IWOTH and not parent & stat.S_ISVTX)
+    if status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid):
+        return False
+    return not shared and status.st_uid in (0, os.getuid(), *owners)
+
+
+def _is_own_group(gid: int) -> bool:
+    try:
+        return grp.getgrgid(gid).gr_name == pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return False
 
 
 def open_private(path: Path) -> TextIO:

@@ -118,11 +118,12 @@ def _run(module: ModuleType, args: argparse.Namespace, log: Path | None) -> int:
         message, code = _describe(error, log)
     else:
         return 0
-    return _failed(redact_text(message), code, printed=printed)
+    return _failed(message, code, printed=printed)
 
 
 def _failed(message: str, code: int, *, printed: bool = False) -> int:
     """Print the error for people, and as the JSON document if none was printed yet."""
+    message = redact_text(message)
     print_error(message)
     if not printed:
         print_document({"error": message, "exit_code": code})

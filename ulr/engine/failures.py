@@ -148,11 +148,17 @@ def _cause_in_driver(error: BaseException) -> str | None:
             return cause_in(f"No space left on device{where}")
         if isinstance(seen, MemoryError):
             return cause_in("MemoryError")
-        lost = isinstance(seen, ConnectionError | EOFError)
-        if (lost or type(seen).__module__ == "py4j.protocol") and (end := describe_end()):
+        if _lost_connection(seen) and (end := describe_end()):
             return end
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+def _lost_connection(error: BaseException) -> bool:
+    """Return whether an answer of the JVM is missing; Py4JJavaError is an answer."""
+    kind = type(error)
+    py4j = kind.__module__ == "py4j.protocol" and kind.__name__ != "Py4JJavaError"
+    return py4j or isinstance(error, ConnectionError | EOFError)
 
 
 def _exit_reason(reason: str) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 from typing import Any
 
-from ulr.engine.quiet import SUBMITTED
-
 MEMORY_HINT = "the likely cause is too little memory, see `dmesg` and the limits of the container"
+_CLOSE_S = 1.0  # from the end of one connection to the end of its port
 _EXIT_S = 10.0  # from the end of its connections to the end of the process
 
 
@@ -23,8 +22,13 @@ def describe_end() -> str | None:
     gateway = _gateway()
     if gateway is None:
         return None
+    end = time.monotonic() + _CLOSE_S
+    while _listens(gateway.gateway_parameters.port):
+        if time.monotonic() > end:
+            return None
+        time.sleep(_CLOSE_S / 10)
     if gateway.proc is None:  # spark-submit started it, as the parent of this process
-        return None if _listens() else f"the Spark JVM ended; {MEMORY_HINT}"
+        return f"the Spark JVM ended: {MEMORY_HINT}"
     try:
         code = gateway.proc.wait(_EXIT_S)
     except subprocess.TimeoutExpired:
@@ -51,10 +55,9 @@ def _gateway() -> Any:
     return pyspark.SparkContext._gateway if pyspark else None
 
 
-def _listens() -> bool:
-    """Return whether the JVM that spark-submit started accepts connections."""
+def _listens(port: int) -> bool:
     try:
-        with socket.create_connection(("127.0.0.1", int(os.environ[SUBMITTED])), timeout=1.0):
+        with socket.create_connection(("127.0.0.1", port), timeout=1.0):
             return True
-    except (OSError, KeyError, ValueError):
+    except OSError:
         return False

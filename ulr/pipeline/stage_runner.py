@@ -101,5 +101,6 @@ def run_stages(
 
 def _first_line(error: Exception) -> str:
     """Return the error's first line without secrets, or its class if it has no text."""
-    text = str(error) if isinstance(error, UserError) else summarize(str(error))
-    return redact_text(f"{text.strip()}\n".splitlines()[0] or type(error).__name__)[:300]
+    text = str(error).strip() or type(error).__name__
+    line = text.splitlines()[0] if isinstance(error, UserError) else summarize(text)
+    return redact_text(line)[:300]
