@@ -99,7 +99,11 @@ def print_error(text: str) -> None:
 
 def print_warning(text: str) -> None:
     """Print one line on stderr, also with --quiet and --json."""
-    _write(f"ulr: warning: {redact_text(text)}", _screens[-1].err or sys.stderr)
+    line, stream = f"ulr: warning: {redact_text(text)}", _screens[-1].err or sys.stderr
+    if _bars and stream.isatty():
+        _bars[-1].print(line, soft_wrap=True)
+    else:
+        _write(line, stream)
 
 
 def _write(text: str, stream: TextIO) -> None:
