@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from ulr.engine.session import is_readable_on_the_network
+
 RENAMED = ["unshare", "--map-root-user", "--uts", "sh", "-c", 'hostname no.such.name && exec "$@"',
            "sh"]  # fmt: skip
 START = """
@@ -66,3 +68,11 @@ def test_secrets_reach_spark_but_no_command_line_or_environment():
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout.splitlines()[-1]) == [True, 1, True, "0o40700", 0]
+
+
+def test_messages_are_readable_on_a_cluster_without_encryption():
+    assert not is_readable_on_the_network({"spark.master": "local[2]"})
+    cluster = {"spark.master": "spark://host:7077", "spark.authenticate": "true"}
+    assert is_readable_on_the_network(cluster)
+    assert not is_readable_on_the_network(cluster | {"spark.network.crypto.enabled": "true"})
+    assert not is_readable_on_the_network(cluster | {"spark.ssl.rpc.enabled": "true"})
