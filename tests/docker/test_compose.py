@@ -201,7 +201,9 @@ def test_a_stage_is_submitted_to_the_cluster_if_set_with_the_secret_in_a_private
     (tmp_path / "secret").write_text("s3cret\n")
     own = tmp_path / "own"
     own.mkdir()
-    (own / "spark-defaults.conf").write_text("spark.eventLog.enabled true")
+    (own / "spark-defaults.conf").write_text(
+        "spark.eventLog.enabled true\nspark.authenticate.secret old\n"
+    )
     url = {"SPARK_MASTER_URL": "spark://m:7077", "SPARK_CONF_DIR": str(own),
            "SPARK_AUTH_SECRET_FILE": str(tmp_path / "secret")}  # fmt: skip
     done = entrypoint(*stage, **env, **url)
