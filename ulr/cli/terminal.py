@@ -22,6 +22,7 @@ from rich.table import Table
 
 from ulr.cli.escape import escape, escape_cells, escape_line
 from ulr.engine.quiet import output_to_log
+from ulr.redact import redact_text
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,15 @@ def print_document(document: Any) -> None:
 def print_error(text: str) -> None:
     """Print one line on stderr."""
     _write(f"ulr: {escape_line(text)}", _screens[-1].err or sys.stderr)
+
+
+def print_warning(text: str) -> None:
+    """Print one line on stderr, also with --quiet and --json."""
+    line, stream = f"ulr: warning: {redact_text(text)}", _screens[-1].err or sys.stderr
+    if _bars and stream.isatty():
+        _bars[-1].print(line, soft_wrap=True)
+    else:
+        _write(line, stream)
 
 
 def _write(text: str, stream: TextIO) -> None:

@@ -14,6 +14,7 @@ from ulr.pipeline.describe import describe_decision
 from ulr.pipeline.judge import challenge_champion
 from ulr.registry.client import registry_of
 from ulr.registry.promotion import roll_back
+from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr promote --date 2026-01-03"
 
@@ -30,13 +31,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Evaluate and promote, or roll back."""
     if args.rollback:
-        left, back = roll_back(registry_of(settings), args.rollback)
+        warehouse = Warehouse(settings.warehouse.path)
+        left, back = roll_back(registry_of(settings), warehouse, args.rollback)
         print_line(f"promote: version {left} rolled back, version {back} is champion again")
         return CommandResult({"outcome": "rolled back", "version": left, "champion": back})
     if not args.date:
         raise UserError("promote needs --date, the window to evaluate on (or --rollback REASON)")
     with TERMINAL.spark_tasks("promote"):
-        decision = challenge_champion(args.date, settings, dry_run=args.dry_run, force=args.force)
+        decision = challenge_champion(
+            args.date, settings, dry_run=args.dry_run, force=args.force, warn=TERMINAL.warning
+        )
     print_line(f"promote: {describe_decision(decision)}")
     return CommandResult(
         {"outcome": decision.outcome, "version": decision.version, "champion": decision.champion,
