@@ -26,21 +26,15 @@ from tests.support.waiting import LIMIT_S
 API = "/api/2.0/mlflow"
 ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts"
 JOB = """
-import sys, mlflow
-from pathlib import Path
-client = mlflow.MlflowClient()
-experiment = client.create_experiment("ulr")
-run = client.create_run(experiment)
-client.log_metric(run.info.run_id, "ndcg_at_10", 0.5)
-client.log_artifact(run.info.run_id, sys.argv[1], "model")
-client.create_registered_model("ulr-ranker")
-source = f"{run.info.artifact_uri}/model"
-version = client.create_model_version("ulr-ranker", source, run.info.run_id)
-client.set_model_version_tag("ulr-ranker", version.version, "a", "b")
-client.set_registered_model_alias("ulr-ranker", "champion", version.version)
-found = client.get_model_version_by_alias("ulr-ranker", "champion")
-path = mlflow.artifacts.download_artifacts(f"{found.source}/{Path(sys.argv[1]).name}")
-print(Path(path).read_text())
+import os
+from tests.support.registry_server import submission
+from ulr.registry import Registry
+registry = Registry(os.environ["MLFLOW_TRACKING_URI"], experiment="ulr", name="ulr-ranker")
+assert registry.version_with_alias("champion") is None  # there is no model yet
+version = registry.register(submission())
+registry.set_alias("champion", version.version)
+assert registry.register(submission()).version == version.version
+print(registry.version_with_alias("champion").version, flush=True)
 """
 pytestmark = [
     pytest.mark.cluster,
@@ -99,18 +93,16 @@ def test_requests_without_the_right_password_are_refused(registry, user):
     assert [status(port, method, path, user, body) for method, path, body in requests] == [401] * 4
 
 
-def test_the_job_can_register_and_load_a_model_with_its_own_password(registry, tmp_path):
+def test_the_job_can_register_and_promote_its_first_model(registry):
     sandbox, port = registry
-    model = tmp_path / "model.txt"
-    model.write_text("tree")
     password = sandbox.secrets["mlflow-job"].read_text().strip()
     env = {**os.environ, "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{port}",
            "MLFLOW_TRACKING_USERNAME": "ulr", "MLFLOW_TRACKING_PASSWORD": password}  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-c", JOB, str(model)], env=env, capture_output=True, text=True,
+        [sys.executable, "-c", JOB], env=env, cwd=DOCKER.parent, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
-    assert done.stdout.splitlines()[-1:] == ["tree"], done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1:] == ["1"], done.stderr[-2000:]
     users = f"{API}/users/create"
     other = b'{"username": "other", "password": "long-enough-too"}'
     assert status(port, "POST", users, f"ulr:{password}", other) == 403
