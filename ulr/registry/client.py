@@ -124,9 +124,15 @@ class Registry:
             try:
                 return _registered(self.client.get_model_version_by_alias(self.name, alias))
             except MlflowException as error:
-                if error.error_code in MISSING:
+                if error.error_code in MISSING or self._is_hidden(error):
                     return None
                 raise
+
+    def _is_hidden(self, error: MlflowException) -> bool:
+        """Return whether a server with users refused the request because there is no model yet."""
+        if error.error_code != "PERMISSION_DENIED":
+            return False
+        return not self.client.search_registered_models(f"name = '{self.name}'", 1)
 
     def set_alias(self, alias: str, version: int) -> None:
         """Move the alias to a version."""
@@ -202,7 +208,7 @@ class Registry:
         try:
             return create()
         except MlflowException as error:
-            if error.error_code not in MISSING:
+            if error.error_code not in MISSING and not self._is_hidden(error):
                 raise
             with contextlib.suppress(MlflowException):  # another process may have created it
                 client.create_registered_model(self.name)
