@@ -2,6 +2,7 @@
 
 import json
 from html import unescape
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from ulr.cli.main import main
 from ulr.registry import Registry
 from ulr.warehouse.lock import hold
 from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Warehouse
 
 FIRST, SECOND = ["--date", "2026-01-01"], ["--date", "2026-01-02"]
 
@@ -132,10 +134,26 @@ def test_the_page_of_a_night_is_stored_attached_and_can_be_rendered_again(
     assert "available: 2026-01-01" in message
 
 
+@pytest.mark.parametrize("cut", [7, None])
+def test_a_night_rebuilds_damaged_groups_of_its_window(place, cut):
+    root, flags = place
+    assert main(["nightly", "--date", "2026-01-01..2026-01-02", *flags]) == 0
+    before = table_hashes(root / "warehouse")
+    damaged = Path(Warehouse(f"{root}/warehouse").files("groups", "dt=2026-01-01")[0])
+    content = damaged.read_bytes()
+    damaged.unlink()
+    if cut is not None:
+        damaged.write_bytes(content[:-cut])
+    assert main(["nightly", *SECOND, *flags]) == 0
+    message = summary(root, "2026-01-02")["stages"][0]["message"]
+    assert f"groups of 2026-01-01 rebuilt, because {damaged}" in message
+    assert table_hashes(root / "warehouse") == before
+
+
 def test_concurrent_nights_are_refused(place, capsys):
     root, flags = place
     with hold(Storage(f"{root}/warehouse"), "nights", "x"):
-        assert main(["nightly", *FIRST, *flags]) == 2
+        assert main(["nightly", *FIRST, *flags]) == 1
     assert "this warehouse's night is being written by process" in capsys.readouterr().err
 
 

@@ -23,9 +23,12 @@ class Section(BaseModel):
 
 
 class Warehouse(Section):
-    """Where the tables are."""
+    """Where the tables are, and how long they are kept."""
 
     path: str
+    keep_days: Annotated[float, Field(ge=0)]
+    retention_days: Count | None
+    quarantine_days: Count | None
 
 
 class Examination(Section):
@@ -127,6 +130,7 @@ class Log(Section):
     format: Literal["parquet", "json", "csv"]
     layout: Literal["page", "impression"]
     max_bad_fraction: Fraction
+    min_pages: Annotated[int, Field(ge=0)]
     max_repeated_ids: Annotated[int, Field(ge=0)]
 
 

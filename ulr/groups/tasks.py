@@ -44,9 +44,10 @@ from ulr.groups.deduplicate import (
 )
 from ulr.groups.histograms import fold_pages, merge, negate, partition_of, with_context
 from ulr.groups.parts import PART_BYTES, GroupsPart
-from ulr.warehouse.storage import Storage
+from ulr.warehouse.table_files import TableFiles
 
 MERGE_ROWS = 1_000_000  # partial groups held in memory before they are merged
+QUARANTINE_BYTES = 64 << 20  # bad rows held in memory before they are sent
 _RESULT = "part int, counts string, file string, repeated binary"
 
 Batches = Iterator[pa.RecordBatch]
@@ -84,7 +85,7 @@ def write_groups(
         blocks = map_batches(later_pages(source, repeated), fold, BLOCK)
         corrected = _reduce(blocks, partitions, partial(_subtract, groups_url=groups_url))
         for w in corrected:
-            Storage(groups_url).delete(_file_name(w.part))
+            TableFiles(groups_url).delete(_file_name(w.part))
     return _total(written, corrected)
 
 
@@ -130,13 +131,20 @@ def _fold_pages(
             keys.append(hashes(batch["session_id"])[good])
         if pages.bad.size:
             bad.append(quarantine_rows(pages))
+        if sum(rows.nbytes for rows in bad) >= QUARANTINE_BYTES:
+            yield from _send_quarantine(bad, partitions)
+            bad = []
         yield from folder.add(pages, good)
     yield from folder.finish()
     yield from hash_blocks(keys, partitions)
     if bad:
-        rows = pa.concat_tables(bad)
-        yield pack_bytes(0, "counts", json.dumps(count_reasons(rows)).encode())
-        yield from partition_blocks("quarantine", rows, hash_parts(rows["source"], partitions))
+        yield from _send_quarantine(bad, partitions)
+
+
+def _send_quarantine(bad: list[pa.Table], partitions: int) -> Batches:
+    rows = pa.concat_tables(bad)
+    yield pack_bytes(0, "counts", json.dumps(count_reasons(rows)).encode())
+    yield from partition_blocks("quarantine", rows, hash_parts(rows["source"], partitions))
 
 
 def _fold_later(batches: Batches, *, partitions: int, max_position: int) -> Batches:
@@ -206,10 +214,10 @@ def _write_part(batches: Batches, *, groups_url: str, quarantine_url: str, limit
     if number is None:
         return
     name = _file_name(number)
-    file = groups.write(Storage(groups_url), name)
+    file = groups.write(TableFiles(groups_url), name)
     if bad:
         rows = sort_quarantine(pa.concat_tables(bad))
-        counts["quarantine_bytes"] += Storage(quarantine_url).write_table(rows, name)
+        counts["quarantine_bytes"] += TableFiles(quarantine_url).write_table(rows, name)
     yield _result(number, counts, file, keep_repeated(keys, limit))
 
 
@@ -229,7 +237,7 @@ def _subtract(batches: Batches, *, groups_url: str) -> Batches:
             groups.add(open_table(content))
     if number is None:
         return
-    storage = Storage(groups_url)
+    storage = TableFiles(groups_url)
     if storage.exists(_file_name(number)):
         with storage.fs.open_input_file(storage.path(_file_name(number))) as stream:
             for batch in pq.ParquetFile(stream).iter_batches():

@@ -20,7 +20,7 @@ from ulr.registry.promotion import Decision, promote
 from ulr.registry.stored_model import Warn, ignore
 from ulr.registry.submission import submission_of
 from ulr.training.parameters import split_parameters
-from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.tables import Warehouse, open_warehouse
 
 
 def load_model_text(
@@ -93,7 +93,7 @@ def challenge_champion(
     force: a reason to promote it whatever the gate decides. warn: receives a line about a champion
     without a hash, and about queued models that cannot be sent.
     """
-    warehouse = Warehouse(settings.warehouse.path)
+    warehouse = open_warehouse(settings.warehouse)
     return promote(
         registry_of(settings),
         warehouse,

@@ -17,13 +17,15 @@ from pyspark.sql import SparkSession
 
 from ulr.engine.shuffle import BLOCK, pack_bytes
 from ulr.engine.tasks import Batches, map_batches
-from ulr.errors import UserError
+from ulr.errors import TemporaryFailure, UserError
 from ulr.training.checkpoint import TrainState, state_from_json
 from ulr.training.distributed.communicator import Communicator, single_rank
 from ulr.training.distributed.prepare import TrainingSize
 from ulr.training.distributed.rendezvous import Listener
 from ulr.training.distributed.task import Job, WorkerReport, train_worker
 
+# Other workers detect a stopped one first. The watchdog finds it if there are none, or all stopped.
+_WATCHDOG_TIMEOUTS = 1.5
 SLOTS_TIMEOUT_S = 30.0  # executors of a new application take a while to register
 
 
@@ -32,7 +34,10 @@ def train_in_barrier(
 ) -> tuple[TrainState, list[WorkerReport], TrainingSize]:
     """Train in one task per worker."""
     numbers = spark.range(0, workers, 1, workers)
-    rows = map_batches(numbers, partial(_run_worker, job=job), BLOCK, barrier=True).collect()
+    rows = map_batches(
+        numbers, partial(_run_worker, job=job), BLOCK, barrier=True,
+        worker_timeout=_WATCHDOG_TIMEOUTS * job.worker_timeout,
+    ).collect()  # fmt: skip
     results = {(row.part, row.kind): json.loads(bytes(row.content)) for row in rows}
     state = state_from_json(results[0, "state"], job.plan.initial_biases(1))
     reports = [WorkerReport(**results[key]) for key in sorted(results) if key[1] == "report"]
@@ -62,7 +67,7 @@ def _connect(job: Job) -> Communicator:
         addresses = map(json.loads, context.allGather(json.dumps(listener.address)))
         return listener.rendezvous(
             [(host, port) for host, port in addresses], rank,
-            token=job.token, attempt=job.attempt, timeout=job.worker_timeout,
+            token=job.token, attempt=job.attempt, timeout=job.worker_timeout, sealed=job.sealed,
         )  # fmt: skip
 
 
@@ -83,7 +88,9 @@ def check_slots(spark: SparkSession, workers: int, timeout: float = SLOTS_TIMEOU
     deadline = time.monotonic() + timeout
     while (slots := task_slots(spark)) < workers:
         if time.monotonic() > deadline or is_local(spark):
-            raise UserError(
+            # On a cluster, executors may be starting or lost.
+            failure = UserError if is_local(spark) else TemporaryFailure
+            raise failure(
                 f"train.num_workers = {workers}, but the cluster runs {slots} tasks at once; "
                 f"add executors or set train.num_workers to at most {slots}"
             )
