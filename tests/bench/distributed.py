@@ -3,11 +3,11 @@
     python -m tests.bench.distributed [--quick] [--features N] [--trees N]
 
 All use the same pair files, objective and bins. "One process" is LightGBM's learner for one process
-with two threads. "Alone" is `ulr train` with one worker; two workers have one thread each. Times of
-training are after ingestion; memory is the growth of a worker's process, as a multiple of its part
-of the raw float32 matrix. "In clear" is two workers whose frames are neither encrypted nor
-authenticated, to show what that costs. The first tree is timed from the call of `train_on_spark`, in a session
-whose Python workers have trained before.
+with two threads. "Alone" is `ulr train` with one worker; two workers have one thread each. "In
+clear" is two workers whose frames are neither encrypted nor authenticated, to show what that costs.
+Times of training are after ingestion; memory is the growth of a worker's process, as a multiple of
+its part of the raw float32 matrix. The first tree is timed from the call of `train_on_spark`, in a
+session whose Python workers have trained before.
 """
 
 from __future__ import annotations
