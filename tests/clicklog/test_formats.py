@@ -218,9 +218,7 @@ def test_folder_names_may_define_columns(spark, tmp_path, form):
 
 
 @pytest.mark.parametrize("form", ["parquet", "json"])
-def test_a_log_without_rows_gives_an_empty_table_only_if_no_page_is_required(
-    spark, tmp_path, form
-):
+def test_a_log_without_rows_gives_an_empty_table_only_if_no_page_is_required(spark, tmp_path, form):
     write = write_parquet if form == "parquet" else write_json
     path = write(tmp_path / "log", [])
     outcome = build(spark, tmp_path / "w", path, f"log.format={form}")
@@ -241,7 +239,9 @@ def test_a_log_that_cannot_be_read_is_reported_with_the_cause(spark, tmp_path):
     with pytest.raises(UserError, match=r"no column doc_ids, clicks; .*layout=impression"):
         build(spark, tmp_path / "w", path)
     (path / "log.parquet").write_text("session_id,query_id\n")
-    with pytest.raises(UserError, match=r"log.parquet is not a readable Parquet file: .*log.format"):
+    with pytest.raises(
+        UserError, match=r"log.parquet is not a readable Parquet file: .*log.format"
+    ):
         build(spark, tmp_path / "w", path)
     (tmp_path / "log" / f"dt={DATE}" / "part-9.parquet").touch()
     with pytest.raises(UserError, match=r"part-9.parquet is not a readable Parquet file"):

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ulr.clicklog import batches, parquet
-from ulr.clicklog.files import find_log, folder_columns
 from ulr.clicklog.conform import conform
+from ulr.clicklog.files import find_log, folder_columns
 from ulr.warehouse.schema import TIMESTAMP, page_schema
 
 ROWS = 7

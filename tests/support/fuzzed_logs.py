@@ -383,7 +383,12 @@ def _impression_value(name: str, text: str) -> Lines:
 
 def _all() -> list[tuple[str, str, str, Callable[[Path, random.Random], None], tuple[str, ...]]]:
     faults: list[Any] = []
-    for form, layout in (("json", "page"), ("csv", "page"), ("json", "impression"), ("csv", "impression")):
+    for form, layout in (
+        ("json", "page"),
+        ("csv", "page"),
+        ("json", "impression"),
+        ("csv", "impression"),
+    ):
         for name, change, reasons in _LINES:
             faults.append((name, form, layout, _text(form, layout, change), reasons))
     for layout in ("page", "impression"):
@@ -391,15 +396,29 @@ def _all() -> list[tuple[str, str, str, Callable[[Path, random.Random], None], t
             faults.append((name, "csv", layout, _text("csv", layout, change), ()))
     for name, text, reasons in _VALUES:
         label = f"{name} = {text[:30]}"
-        faults.append((label, "json", "page", _text("json", "page", _one_line(_value(name, text))), reasons))
+        faults.append(
+            (label, "json", "page", _text("json", "page", _one_line(_value(name, text))), reasons)
+        )
     for text, reason in _CLICKS:
         change = _one_line(_value("clicks", f"[{text}, 0]"))
-        faults.append((f"clicks = [{text}, 0]", "json", "page", _text("json", "page", change), (reason,)))
+        faults.append(
+            (f"clicks = [{text}, 0]", "json", "page", _text("json", "page", change), (reason,))
+        )
         change = _impression_value("clicked", text)
-        faults.append((f"clicked = {text}", "json", "impression", _text("json", "impression", change), (reason,)))
+        faults.append(
+            (
+                f"clicked = {text}",
+                "json",
+                "impression",
+                _text("json", "impression", change),
+                (reason,),
+            )
+        )
     for text in ("0", "-1", "1.5", "null", '"x"', "2147483648", "1e9", "true"):
         change = _impression_value("position", text)
-        faults.append((f"position = {text}", "json", "impression", _text("json", "impression", change), ()))
+        faults.append(
+            (f"position = {text}", "json", "impression", _text("json", "impression", change), ())
+        )
     for layout in ("page", "impression"):
         for name, columns, reasons in _PARQUET:
             faults.append((name, "parquet", layout, _parquet(layout, columns), reasons))
@@ -407,7 +426,9 @@ def _all() -> list[tuple[str, str, str, Callable[[Path, random.Random], None], t
         faults.append((name, "parquet", "page", _parquet("page", columns), reasons))
     for compression in ("none", "snappy", "zstd"):
         for name, change in _DAMAGE:
-            faults.append((f"{name} ({compression})", "parquet", "page", _bytes(change, compression), ()))
+            faults.append(
+                (f"{name} ({compression})", "parquet", "page", _bytes(change, compression), ())
+            )
     faults += [
         ("files of different columns", "parquet", "page", _mixed, ()),
         ("one damaged file", "parquet", "page", _one_bad_file, ()),

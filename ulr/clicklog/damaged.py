@@ -13,7 +13,9 @@ from ulr.redact import redact_text
 
 _CHARACTERS = 300
 # Words of errors that a filesystem or a network reports: the same bytes may be read later.
-_STORE = re.compile(r"AWS Error|HTTP|curl|[Tt]ime[d ]?-?out|[Cc]onnection|google::|Azure|HDFS", re.A)
+_STORE = re.compile(
+    r"AWS Error|HTTP|curl|[Tt]ime[d ]?-?out|[Cc]onnection|google::|Azure|HDFS", re.A
+)
 
 
 @contextlib.contextmanager

@@ -46,5 +46,3 @@ def is_number_list(kind: pa.DataType) -> bool:
 def without_loss(column: pa.Array, typed: pa.Array | None) -> pa.Array | None:
     """Return a converted column; None if a value was lost."""
     return None if typed is None or typed.null_count > column.null_count else typed
-
-

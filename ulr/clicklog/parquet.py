@@ -126,9 +126,7 @@ def _splits(log: LogFiles, schema: pa.Schema, target: int) -> Iterator[tuple[Spl
 
 
 @contextlib.contextmanager
-def _opened(
-    fs: pafs.FileSystem, path: str
-) -> Iterator[tuple[pa.NativeFile, pq.ParquetFile]]:
+def _opened(fs: pafs.FileSystem, path: str) -> Iterator[tuple[pa.NativeFile, pq.ParquetFile]]:
     """Open a file; an error of reading it names the file, also in the body of the statement."""
     with naming_file(path, "Parquet file", _FIX), fs.open_input_file(path) as stream:
         yield stream, pq.ParquetFile(stream, page_checksum_verification=True)

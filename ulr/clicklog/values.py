@@ -28,6 +28,7 @@ SLICE_ROWS = 256  # rows that are parsed one by one if Arrow rejects one of them
 
 _TRUE, _FALSE = frozenset(("true", "t", "1", "1.0")), frozenset(("false", "f", "0", "0.0"))
 
+
 class Number(str):
     """A JSON number as it is written."""
 

@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from ulr.clicklog.damaged import naming_file
+from ulr.clicklog.encoding import invalid_rows
 from ulr.engine.columns import list_array, without_views
 from ulr.errors import InvalidData, UserError
 from ulr.features.letor import read_letor
@@ -91,7 +93,7 @@ def feature_names(url: str, path: str) -> list[str]:
     if path.endswith(_LETOR_SUFFIXES):
         return []
     fs, _ = open_filesystem(url)
-    with fs.open_input_file(path) as stream:
+    with naming_file(path, "Parquet file"), fs.open_input_file(path) as stream:
         return _names(pq.ParquetFile(stream), path)
 
 
@@ -118,8 +120,8 @@ def read_features(
         yield _chosen(_letor_table(features.url, path), shown)
         return
     fs, _ = open_filesystem(features.url)
-    with fs.open_input_file(path) as stream:
-        file = pq.ParquetFile(stream)
+    with naming_file(path, "Parquet file"), fs.open_input_file(path) as stream:
+        file = pq.ParquetFile(stream, page_checksum_verification=True)
         columns = _check_columns(file, path)
         if difference := name_difference(names, _names(file, path)):
             raise UserError(f"{path}: {difference} in another file; write all files in one order")
@@ -195,6 +197,11 @@ def _typed(batch: pa.RecordBatch, path: str) -> pa.Table:
             raise InvalidData(
                 f"{path}: {name} is null in {typed.null_count:,} of {len(typed):,} rows; "
                 "every row must have a value"
+            )
+        if (wrong := invalid_rows(typed)) is not None:
+            raise InvalidData(
+                f"{path}: {name} is not valid UTF-8 in {wrong.sum():,} of {len(typed):,} rows; "
+                "write the file again"
             )
         columns.append(typed)
     return pa.table(columns, schema=features_schema)
