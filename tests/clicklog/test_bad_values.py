@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.fuzzed_logs import NOON
-from tests.support.logs import DATE, task_numbers
+from tests.support.logs import DATE, NOON, task_numbers
 from ulr.clicklog import lines
 from ulr.clicklog.conform import conform
 from ulr.clicklog.contract import check_pages

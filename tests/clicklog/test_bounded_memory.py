@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.fuzzed_logs import NOON
+from tests.support.logs import NOON
 
 ROWS = 8000
 MEGABYTE = "x" * (1 << 20)
@@ -29,7 +29,10 @@ from ulr.warehouse.schema import page_schema
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 log, before = find_log(sys.argv[1], DATE), peak()
 form = sys.argv[2]
-reader = open_log(log, page_schema, 1) if form == "parquet" else open_text(log, form, page_schema, 1)
+if form == "parquet":
+    reader = open_log(log, page_schema, 1)
+else:
+    reader = open_text(log, form, page_schema, 1)
 problems = Counter()
 for batch in reader.rows(task_numbers(len(reader.tasks))):
     assert batch.nbytes < 200 << 20

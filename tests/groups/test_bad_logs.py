@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.fuzzed_logs import FAULTS, NOON, pages, unaccounted, write_fault
-from tests.support.logs import DATE, build, page, rows_of, write_json, write_parquet
+from tests.support.fuzzed_logs import FAULTS, unaccounted, write_fault
+from tests.support.fuzzed_text import pages
+from tests.support.logs import DATE, NOON, build, page, rows_of, write_json, write_parquet
 from ulr.clicklog.crashes import crash_of
 from ulr.clicklog.files import find_log
 from ulr.clicklog.quarantine import examples_of, reasons_in
@@ -26,11 +27,13 @@ from ulr.warehouse.tables import Warehouse
 def test_a_log_with_a_fault_ends_with_one_line_and_every_row_is_counted(spark, tmp_path, number):
     fault = write_fault(number, tmp_path / "log")
     warehouse = Warehouse(str(tmp_path / "w"))
+    code, message = 0, ""
     try:
         build(spark, tmp_path / "w", tmp_path / "log", *fault.settings, "log.min_pages=1")
     except UserError as error:
-        assert error.exit_code in fault.exit_codes
-        assert "\n" not in str(error)
+        code, message = error.exit_code, str(error)
+    assert code in fault.exit_codes
+    assert "\n" not in message
     quarantine = warehouse.current("quarantine", f"dt={DATE}")
     if quarantine is not None:
         assert unaccounted(quarantine.counts) == 0

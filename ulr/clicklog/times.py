@@ -43,10 +43,8 @@ def out_of_range(times: pa.Array) -> np.ndarray | None:
     """Return which times (bool) the contract does not accept; None if there are none."""
     bounds = pc.min_max(times)
     first, end = (pa.scalar(t, TIMESTAMP) for t in (FIRST_TIME, END_TIME))
-    if (
-        not bounds["min"].is_valid
-        or (bounds["min"].value >= first.value
-        and (bounds["max"].value < end.value))
+    if not bounds["min"].is_valid or (
+        bounds["min"].value >= first.value and (bounds["max"].value < end.value)
     ):
         return None
     outside = pc.or_(pc.less(times, first), pc.greater_equal(times, end))
