@@ -128,3 +128,21 @@ def test_features_of_any_number_type_become_float32(tmp_path):
         (rows,) = read(f"{tmp_path}/ints.parquet")
         assert rows["features"].to_pylist() == [[2.0**24, 3.0]]
         assert rows["query_id"].to_pylist() == ["1"]
+
+
+def test_a_damaged_file_and_texts_that_are_not_utf8_are_reported_with_the_file(tmp_path):
+    path = tmp_path / "features.parquet"
+    rows = {"query_id": ["q"] * 50, "doc_id": [f"d{n}" for n in range(50)],
+            "features": [[float(n)] for n in range(50)]}  # fmt: skip
+    pq.write_table(pa.table(rows), path, compression="zstd", write_page_checksum=True)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"\x28\xb5\x2f\xfd") + 6] ^= 0xFF  # in a zstd frame
+    path.write_bytes(bytes(content))
+    features = find_features(str(tmp_path))
+    with pytest.raises(InvalidData, match=r"features.parquet is not a readable Parquet file"):
+        list(read_features(features, features.parts()[0]))
+    binary = pa.array([b"\xff"] * 50)
+    invalid = pa.Array.from_buffers(pa.string(), 50, binary.buffers())
+    pq.write_table(pa.table(rows | {"doc_id": invalid}), path)
+    with pytest.raises(InvalidData, match="doc_id is not valid UTF-8 in 50 of 50 rows"):
+        list(read_features(features, features.parts()[0]))

@@ -11,7 +11,7 @@ decompressed whole.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -78,7 +78,7 @@ def cut_batch(batch: pa.RecordBatch) -> Iterator[Piece]:
     part = np.cumsum(np.where(large, 0.0, sizes)) // BATCH_BYTES
     changes = (np.diff(large.astype(np.int8)) != 0) | (np.diff(part) != 0)
     bounds = [0, *(np.flatnonzero(changes) + 1), batch.num_rows]
-    for start, end in zip(bounds[:-1], bounds[1:], strict=True):
+    for start, end in pairwise(bounds):
         rows = batch.slice(start, end - start)
         if large[start:end].any():
             yield Piece(rows, large=True)
@@ -173,14 +173,14 @@ def _row_bytes(column: pa.Array) -> np.ndarray:
 
 def _decoded(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Return rows without dictionaries."""
-    columns = {}
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
-        kind = column.type
-        if pa.types.is_dictionary(kind):
-            column = column.dictionary_decode()
-        elif _has_dictionary(kind):
-            # take: the cast of a slice of lists also casts the values of the other rows.
-            own = column.take(pa.array(np.arange(len(column))))
-            column = own.cast(pa.list_(kind.value_type.value_type))
-        columns[name] = column
-    return pa.RecordBatch.from_pydict(columns)
+    return pa.RecordBatch.from_arrays(list(map(_decode, rows.columns)), names=rows.schema.names)
+
+
+def _decode(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        return column.dictionary_decode()
+    if not _has_dictionary(column.type):
+        return column
+    # take: the cast of a slice of lists also casts the values of the other rows.
+    own = column.take(pa.array(np.arange(len(column))))
+    return own.cast(pa.list_(column.type.value_type.value_type))

@@ -33,8 +33,8 @@ def naming_file(
     except OSError as error:
         if error.errno is not None or _STORE.search(str(error)):
             raise TemporaryFailure(
-                f"cannot read {redact_text(path)}: {_first_sentence(error)}; run again when the file "
-                "can be read"
+                f"cannot read {redact_text(path)}: {_first_sentence(error)}; run again when the "
+                "file can be read"
             ) from None
         raise _damaged(path, form, error, fix) from None
     except (pa.ArrowException, ValueError, MemoryError, OverflowError) as error:
@@ -52,5 +52,5 @@ def _first_sentence(error: BaseException) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a short text of a file for a message, without characters that a terminal interprets."""
+    """Return a short text of a file for a message, without characters that control a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text[:_CHARACTERS])

@@ -111,8 +111,7 @@ def check_columns(names: Sequence[str], schema: pa.Schema, path: str) -> None:
             other = "page set log.layout=page"
         present = printable(", ".join(names)) or "none"
         raise UserError(
-            f"{path} has no column {', '.join(missing)}; it has {present}. "
-            f"For one row per {other}"
+            f"{path} has no column {', '.join(missing)}; it has {present}. For one row per {other}"
         )
 
 

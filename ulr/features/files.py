@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from ulr.clicklog.damaged import naming_file
+from ulr.clicklog.encoding import invalid_rows
 from ulr.engine.columns import list_array, without_views
 from ulr.errors import InvalidData, UserError
 from ulr.features.letor import read_letor
@@ -29,7 +30,6 @@ _NAMES = "names"  # metadata of the column `features`: a JSON list of feature na
 _SPARK_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 _LETOR_SUFFIXES = (".txt", ".txt.gz", ".letor", ".svm")
 # What Arrow says of a damaged file, and not of a disk or a network.
-_DAMAGED = re.compile(r"parquet|thrift|corrupt|decompress|end of stream|page|snappy|zstd", re.I)
 # Characters that LightGBM's text format does not allow in feature names.
 _INVALID_IN_NAMES = re.compile(r'[\s",:\[\]{}]')
 
@@ -95,7 +95,7 @@ def feature_names(url: str, path: str) -> list[str]:
     if path.endswith(_LETOR_SUFFIXES):
         return []
     fs, _ = open_filesystem(url)
-    with fs.open_input_file(path) as stream, _reading(path):
+    with naming_file(path, "Parquet file"), fs.open_input_file(path) as stream:
         return _names(pq.ParquetFile(stream), path)
 
 
@@ -122,8 +122,8 @@ def read_features(
         yield _chosen(_letor_table(features.url, path), shown)
         return
     fs, _ = open_filesystem(features.url)
-    with fs.open_input_file(path) as stream, _reading(path):
-        file = pq.ParquetFile(stream)
+    with naming_file(path, "Parquet file"), fs.open_input_file(path) as stream:
+        file = pq.ParquetFile(stream, page_checksum_verification=True)
         columns = _check_columns(file, path)
         if difference := name_difference(names, _names(file, path)):
             raise InvalidData(f"{path}: {difference} in another file; write all files in one order")
@@ -133,20 +133,6 @@ def read_features(
             return
         for batch in file.iter_batches(BATCH_ROWS, groups, columns, use_threads=False):
             yield _chosen(_typed(batch, path), shown)
-
-
-@contextlib.contextmanager
-def _reading(path: str) -> Iterator[None]:
-    """Raise InvalidData with the file's name if its content is no Parquet, or damaged."""
-    try:
-        yield
-    except (pa.ArrowInvalid, OSError) as error:
-        if isinstance(error, OSError) and (error.errno or not _DAMAGED.search(str(error))):
-            raise  # of the disk or the network
-        reason = str(error).splitlines()[0].split(". ", maxsplit=1)[0]
-        raise InvalidData(
-            f"{path} is not a readable Parquet file: {reason}; write it again"
-        ) from None
 
 
 def _any_shown(file: pq.ParquetFile, group: int, shown: ShownQueries | None) -> bool:
@@ -213,6 +199,11 @@ def _typed(batch: pa.RecordBatch, path: str) -> pa.Table:
             raise InvalidData(
                 f"{path}: {name} is null in {typed.null_count:,} of {len(typed):,} rows; "
                 "every row must have a value"
+            )
+        if (wrong := invalid_rows(typed)) is not None:
+            raise InvalidData(
+                f"{path}: {name} is not valid UTF-8 in {wrong.sum():,} of {len(typed):,} rows; "
+                "write the file again"
             )
         columns.append(typed)
     return pa.table(columns, schema=features_schema)

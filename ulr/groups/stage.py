@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pyspark.sql import SparkSession
 
 from ulr.clicklog.contract import REASONS
+from ulr.clicklog.crashes import crash_of
 from ulr.clicklog.files import LogFiles, find_log, list_log
 from ulr.clicklog.pages import open_pages
 from ulr.clicklog.quarantine import reasons_in
@@ -75,7 +76,7 @@ def _publish(
     date = files.date
 
     def write(groups_table: WriteTransaction, quarantine_table: WriteTransaction) -> None:
-        with _unchanged(files, log.path):
+        with _unchanged(files, log):
             counts = write_groups(
                 open_pages(start_spark(), files, log),
                 groups_url=groups_table.url,
@@ -104,18 +105,18 @@ def _publish(
 
 
 @contextlib.contextmanager
-def _unchanged(files: LogFiles, path: str) -> Iterator[None]:
+def _unchanged(files: LogFiles, log: Log) -> Iterator[None]:
     """Raise _LogChanged if the log has other files afterwards, also instead of another error."""
     failure: Exception | None = None
     try:
         yield
     except Exception as error:
         failure = error
-    difference = files.difference(list_log(path, files.date))
+    difference = files.difference(list_log(log.path, files.date))
     if difference:
         raise _LogChanged(difference) from failure
     if failure is not None:
-        raise failure
+        raise crash_of(failure, files, log.format) or failure
 
 
 def partitions_of(files: LogFiles, log: Log, groups: Groups) -> int:
