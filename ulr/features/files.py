@@ -29,7 +29,6 @@ _PART_BYTES = 64 << 20  # larger files are read by several tasks
 _NAMES = "names"  # metadata of the column `features`: a JSON list of feature names
 _SPARK_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 _LETOR_SUFFIXES = (".txt", ".txt.gz", ".letor", ".svm")
-# What Arrow says of a damaged file, and not of a disk or a network.
 # Characters that LightGBM's text format does not allow in feature names.
 _INVALID_IN_NAMES = re.compile(r'[\s",:\[\]{}]')
 
