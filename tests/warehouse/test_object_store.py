@@ -20,7 +20,8 @@ from ulr.warehouse import cleanup, lock, object_store
 from ulr.warehouse.lock import hold
 from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.table_files import TableFiles
-from ulr.warehouse.tables import Warehouse, WriteTransaction
+from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.transaction import WriteTransaction
 
 TABLE = pa.table({"n": [1, 2, 3]})
 SECRET = "open-sesame"  # in the URL, since Spark's workers start before this server
@@ -123,7 +124,9 @@ def test_of_writers_that_race_exactly_one_publishes_each_version(bucket):
         writer = Warehouse(bucket)
         current = writer._read_current("scores", "")
         draft = Manifest("scores", "", f"r{number}", f"r{number}-x")
-        transaction = WriteTransaction(writer, draft, current, lambda: None)  # without the lock
+        transaction = WriteTransaction(  # without the lock
+            writer.storage, draft, current, check_owner=lambda: None, keep_days=1.0
+        )
         transaction.write_table(TABLE.slice(number))
         start.wait()
         try:

@@ -26,7 +26,8 @@ from ulr.propensity.examination import Examination
 from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.stage import fingerprint, publish_if_changed
 from ulr.warehouse.table_files import TableFiles
-from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction, partition_name
+from ulr.warehouse.tables import Outcome, Warehouse, partition_name
+from ulr.warehouse.transaction import WriteTransaction
 
 NO_HOLDOUT = (
     "evaluate.holdout=query with pairs.test_fraction=0: no queries are held out; set "

@@ -25,7 +25,8 @@ from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.schema import SCHEMA_VERSION
 from ulr.warehouse.stage import publish_if_changed
-from ulr.warehouse.tables import Warehouse, WriteTransaction
+from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.transaction import WriteTransaction
 
 Batches = Iterator[pa.RecordBatch]
 TABLE = "window"

@@ -19,7 +19,8 @@ from ulr.engine.tasks import partitions_for
 from ulr.errors import InvalidData, TemporaryFailure
 from ulr.groups.tasks import write_groups
 from ulr.warehouse.stage import publish_if_changed
-from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction
+from ulr.warehouse.tables import Outcome, Warehouse
+from ulr.warehouse.transaction import WriteTransaction
 
 # A text log has about eight times the bytes of the same log as Parquet.
 _TEXT_BYTES = 8

@@ -11,7 +11,8 @@ from ulr.features.files import find_features
 from ulr.models.booster import check_order
 from ulr.models.tasks import write_scores
 from ulr.warehouse.stage import fingerprint, publish_if_changed
-from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction
+from ulr.warehouse.tables import Outcome, Warehouse
+from ulr.warehouse.transaction import WriteTransaction
 
 
 def build_scores(

@@ -16,7 +16,8 @@ from ulr.pairs.health import health_table
 from ulr.pairs.tasks import estimate_variance, write_pairs
 from ulr.propensity.examination import load_examination
 from ulr.warehouse.stage import fingerprint, publish_if_changed
-from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction, partition_name
+from ulr.warehouse.tables import Outcome, Warehouse, partition_name
+from ulr.warehouse.transaction import WriteTransaction
 
 # This setting is a path; the weights computed from its file are part of the inputs.
 _NOT_IN_FINGERPRINT = ("propensities",)

@@ -30,7 +30,8 @@ from ulr.propensity.swap_counts import counts_of
 from ulr.propensity.tables import curve_table, findings_table, joint_table
 from ulr.warehouse.stage import publish_if_changed
 from ulr.warehouse.storage import Storage
-from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction
+from ulr.warehouse.tables import Outcome, Warehouse
+from ulr.warehouse.transaction import WriteTransaction
 
 
 @dataclass(frozen=True)

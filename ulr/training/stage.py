@@ -21,9 +21,9 @@ from ulr.warehouse.table_files import TableFiles
 from ulr.warehouse.tables import (
     Outcome,
     Warehouse,
-    WriteTransaction,
     partition_name,
 )
+from ulr.warehouse.transaction import WriteTransaction
 
 DISTRIBUTED_ONLY = ("num_workers", "worker_timeout", "max_retries", "max_concurrent_runs")
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")

@@ -60,6 +60,11 @@ class Manifest:
     version: str = __version__
 
     @property
+    def where(self) -> str:
+        """The path of the partition in its warehouse."""
+        return partition_path(self.table, self.partition)
+
+    @property
     def content(self) -> str:
         """A hash of the content of all files; the folder's name if the files have no hashes."""
         if any(file.sha256 is None for file in self.files):
@@ -75,6 +80,11 @@ class Manifest:
         content["inputs"] = redact(self.inputs)
         content["settings"] = redact(self.settings)
         return json_text(content).encode()
+
+
+def partition_path(table: str, partition: str) -> str:
+    """Return the path of a partition in its warehouse; a table may have none."""
+    return f"{table}/{partition}" if partition else table
 
 
 def read_manifest(content: bytes) -> Manifest:

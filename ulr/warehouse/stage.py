@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from ulr.engine.failures import reraise_user_errors
 from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.schema import SCHEMA_VERSION
-from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction
+from ulr.warehouse.tables import Outcome, Warehouse
+from ulr.warehouse.transaction import WriteTransaction
 
 Result = TypeVar("Result")
 

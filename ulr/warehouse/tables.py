@@ -11,8 +11,6 @@ version published.
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -22,14 +20,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ulr.config.settings import Warehouse as WarehouseSettings
-from ulr.errors import DamagedTable, PublishedByAnotherRun, UserError
-from ulr.warehouse.cleanup import remove_unneeded, replaced_versions
-from ulr.warehouse.filesystem import PreconditionFailed
-from ulr.warehouse.lock import CheckOwner, hold
-from ulr.warehouse.manifest import MANIFEST, DamagedManifest, Manifest, read_manifest
+from ulr.errors import DamagedTable, UserError
+from ulr.warehouse.cleanup import remove_unneeded
+from ulr.warehouse.lock import hold
+from ulr.warehouse.manifest import (
+    MANIFEST,
+    DamagedManifest,
+    Manifest,
+    partition_path,
+    read_manifest,
+)
 from ulr.warehouse.migrate import migrated
 from ulr.warehouse.storage import Storage
-from ulr.warehouse.table_files import MARKER, TableFiles, damaged_files
+from ulr.warehouse.table_files import damaged_files
+from ulr.warehouse.transaction import Current, WriteTransaction
 
 KEEP_DAYS = 1.0
 # The stage that writes a table, where their names differ.
@@ -53,75 +57,10 @@ class Outcome:
     def to_json(self) -> dict[str, Any]:
         """Return the outcome for scripts; the path is relative to the warehouse."""
         m = self.manifest
-        path = f"{_join(m.table, m.partition)}/{m.folder}"
+        path = f"{m.where}/{m.folder}"
         damage = {"damage": self.damage} if self.damage else {}
         return {"table": m.table, "partition": m.partition, "skipped": self.skipped,
                 "path": path, "counts": m.counts, **damage}  # fmt: skip
-
-
-class WriteTransaction:
-    """An unpublished version of a partition; its files go into the folder `url`."""
-
-    def __init__(
-        self, warehouse: Warehouse, draft: Manifest, current: Current, check_owner: CheckOwner
-    ) -> None:
-        self._warehouse, self._draft, self._current = warehouse, draft, current
-        self._check_owner = check_owner
-        where = [*filter(None, [draft.table, draft.partition])]
-        self.url = warehouse.storage.child(*where, draft.folder)
-        self.fingerprint = draft.fingerprint
-        self.manifest: Manifest | None = None  # set by publish
-        self.may_be_published = False  # also if the store did not answer
-        TableFiles(self.url).mark({"host": socket.gethostname(), "pid": os.getpid()})
-
-    def write_table(self, table: pa.Table) -> None:
-        """Write a table that is small enough for one file."""
-        TableFiles(self.url).write_table(table, "part-00000.parquet")
-
-    def publish(self, counts: Mapping[str, int]) -> Manifest:
-        """Make the written files durable, then make them the partition's content in one step.
-
-        Raises if another run has removed the files or has published the partition.
-        """
-        storage, draft = self._warehouse.storage, self._draft
-        where = _join(draft.table, draft.partition)
-        self._check_owner()
-        folder = TableFiles(self.url)
-        if not folder.exists(MARKER):
-            raise PublishedByAnotherRun(
-                f"{where}/{draft.folder}: another run removed these files before they were "
-                "published; nothing was published, run again"
-            )
-        keep_days = self._warehouse.keep_days
-        manifest = replace(
-            draft,
-            files=folder.seal(),
-            counts=dict(sorted(counts.items())),
-            replaced=replaced_versions(self._current.manifest, keep_days),
-        )
-        self.may_be_published = True
-        try:
-            storage.swap(manifest.to_bytes(), self._current.version, where, MANIFEST)
-        except PreconditionFailed:
-            self.may_be_published = False
-            raise PublishedByAnotherRun(
-                f"{where} was published by another run in the meantime; nothing was published, "
-                "run again"
-            ) from None
-        self.manifest = manifest
-        remove_unneeded(storage, where, manifest, keep_days, locked=storage.is_local)
-        return manifest
-
-
-@dataclass(frozen=True)
-class Current:
-    """The manifest of a partition and the version of its file; both None if there is none.
-
-    manifest: also None if the file is damaged.
-    """
-
-    manifest: Manifest | None
-    version: str | None
 
 
 class Warehouse:
@@ -149,7 +88,9 @@ class Warehouse:
         return self._read_current(table, partition).manifest
 
     def _read_current(self, table: str, partition: str) -> Current:
-        stored = self.storage_of(table, partition).read_version(_join(table, partition), MANIFEST)
+        stored = self.storage_of(table, partition).read_version(
+            partition_path(table, partition), MANIFEST
+        )
         if stored is None:
             return Current(None, None)
         content, version = stored
@@ -167,7 +108,7 @@ class Warehouse:
         if current.manifest is None:
             storage, stage = self.storage_of(table, partition), _WRITTEN_BY.get(table, table)
             if current.version is not None:
-                path = storage.shown(_join(table, partition), MANIFEST)
+                path = storage.shown(partition_path(table, partition), MANIFEST)
                 raise DamagedTable(f"{path} is damaged; {_rebuild(stage, partition)}")
             names = self.partitions(table)
             hint = f"there is {names[0]} to {names[-1]}" if names else f"run `ulr {stage}` first"
@@ -183,7 +124,9 @@ class Warehouse:
     def partitions(self, table: str) -> list[str]:
         """Return the published partitions, sorted."""
         storage = self.storage_of(table)
-        return [n for n in storage.folders(table) if storage.exists(_join(table, n), MANIFEST)]
+        return [
+            n for n in storage.folders(table) if storage.exists(partition_path(table, n), MANIFEST)
+        ]
 
     def files(self, table: str, partition: str = "") -> list[str]:
         """Return the paths of the published data files; raise UserError if there is no version."""
@@ -209,8 +152,8 @@ class Warehouse:
         return folder.read_bytes(name)
 
     def _folder_url(self, manifest: Manifest) -> str:
-        where = [*filter(None, [manifest.table, manifest.partition]), manifest.folder]
-        return self.storage_of(manifest.table, manifest.partition).child(*where)
+        storage = self.storage_of(manifest.table, manifest.partition)
+        return storage.child(manifest.where, manifest.folder)
 
     def read(self, table: str, partition: str = "") -> pa.Table:
         """Return all rows of a small table."""
@@ -228,14 +171,16 @@ class Warehouse:
         settings: Mapping[str, Any] | None = None,
     ) -> Iterator[WriteTransaction]:
         """Lock the partition and open a new version of it; unpublished files are removed."""
-        where = _join(table, partition)
+        where = partition_path(table, partition)
         with hold(self.storage, where, f"{table} {partition}".strip()) as check_owner:
             current = self._read_current(table, partition)
             self._clean(where, current)
             folder = f"{fingerprint}-{uuid.uuid4().hex[:12]}"
             draft = Manifest(table, partition, fingerprint, folder,
                              inputs=inputs or {}, settings=dict(settings or {}))  # fmt: skip
-            transaction = WriteTransaction(self, draft, current, check_owner)
+            transaction = WriteTransaction(
+                self.storage, draft, current, check_owner=check_owner, keep_days=self.keep_days
+            )
             try:
                 yield transaction
             finally:
@@ -257,10 +202,6 @@ def open_warehouse(settings: WarehouseSettings) -> Warehouse:
 def _rebuild(stage: str, partition: str) -> str:
     date = f" --date {partition.removeprefix('dt=')}" if partition.startswith("dt=") else ""
     return f"run `ulr {stage}{date}` to rebuild it"
-
-
-def _join(table: str, partition: str) -> str:
-    return f"{table}/{partition}" if partition else table
 
 
 def partition_name(method: str) -> str:

@@ -22,7 +22,8 @@ from ulr.propensity.daily.moments import DocumentFile, moment_table, sum_moments
 from ulr.propensity.daily.tasks import COUNTS, DOCUMENTS, Day, sum_window, tally_days
 from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.stage import publish_changed_partitions
-from ulr.warehouse.tables import Warehouse, WriteTransaction
+from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.transaction import WriteTransaction
 
 TABLES = ("swap_documents", "swap_counts")  # the order of their publication
 DATES_AT_ONCE = 31  # per Spark job
