@@ -1,6 +1,7 @@
 """A window is gathered once, shared, and gathered again when its inputs change."""
 
 import datetime as dt
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -9,7 +10,7 @@ from tests.support.pair_inputs import FEATURES, GROUPS, features_of, gather, wri
 from ulr.features import tasks
 from ulr.features.files import find_features
 from ulr.features.join import join_features
-from ulr.features.stage import WindowInputs, gather_window
+from ulr.features.stage import WindowInputs, gather_window, repair_window
 from ulr.features.tasks import write_window
 from ulr.warehouse.overlay import OverlayWarehouse
 from ulr.warehouse.storage import Storage
@@ -116,3 +117,17 @@ def test_a_window_that_was_deleted_is_gathered_again(spark, published):
     rows = read_all(gather_window(lambda: spark, inputs))
     warehouse.storage.delete("window")
     assert read_all(gather_window(lambda: spark, inputs)) == rows
+
+
+@pytest.mark.parametrize("repair", [gather_window, repair_window])
+def test_a_damaged_window_is_gathered_again(spark, published, repair):
+    warehouse, features = published
+    inputs = WindowInputs(warehouse, DATES, features)
+    window = gather_window(lambda: spark, inputs)
+    rows = read_all(window)
+    Path(window.files[0]).write_bytes(b"")
+    repair(lambda: spark, inputs)
+    again = warehouse.require("window", "use=train")
+    assert warehouse.damage(again) == []
+    assert read_all(gather_window(lambda: spark, inputs)) == rows
+    repair_window(None, inputs)  # without damage Spark is not started

@@ -116,20 +116,35 @@ def gather_window(
     return _table(warehouse, outcome.manifest)
 
 
+def repair_window(start_spark: Callable[[], SparkSession], inputs: WindowInputs) -> None:
+    """Gather the published window of these inputs again if it is damaged.
+
+    For a stage that is unchanged and does not read it: other stages and re-runs may.
+    """
+    if any(warehouse.damage(manifest) for warehouse, manifest in _matching(inputs)):
+        gather_window(start_spark, inputs)
+
+
 def _published(inputs: WindowInputs) -> WindowTable | None:
     """Return a window with the same content in this warehouse or in one that it is based on."""
-    fingerprints = inputs.fingerprints
+    for warehouse, manifest in _matching(inputs):
+        if not warehouse.damage(manifest):
+            return _table(warehouse, manifest)
+    return None
+
+
+def _matching(inputs: WindowInputs) -> Iterator[tuple[Warehouse, Manifest]]:
+    """Yield the published windows of these inputs, also those of the warehouses below."""
     for warehouse in inputs.warehouse.layers():
         for use in _USES:
             manifest = warehouse.current(TABLE, use)
             if (
                 manifest is not None
                 and manifest.schema_version == SCHEMA_VERSION
-                and manifest.inputs == fingerprints
+                and manifest.inputs == inputs.fingerprints
                 and inputs.partitions in (None, manifest.settings["partitions"])
             ):
-                return _table(warehouse, manifest)
-    return None
+                yield warehouse, manifest
 
 
 def _table(warehouse: Warehouse, manifest: Manifest) -> WindowTable:

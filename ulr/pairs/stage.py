@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from ulr.config.settings import Pairs
 from ulr.features.files import find_features
-from ulr.features.stage import WindowInputs, gather_window
+from ulr.features.stage import WindowInputs, gather_window, repair_window
 from ulr.pairs.config import PairConfig, make_pair_config
 from ulr.pairs.health import health_table
 from ulr.pairs.tasks import estimate_variance, write_pairs
@@ -72,6 +72,8 @@ def build_pairs(
         write=write,
         force=force,
     )
+    if outcome.skipped:
+        repair_window(start_spark, window_inputs)
     return outcome
 
 
