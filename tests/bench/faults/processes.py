@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,10 +27,13 @@ def session_processes(session: int) -> list[Process]:
     return [process for process in _all_processes() if process.session == session]
 
 
-def kill_session(session: int) -> None:
-    """Kill the processes of a session, also those that they start meanwhile."""
+def kill_session(session: int, spare: Collection[int] = ()) -> None:
+    """Kill the processes of a session but those to spare, also those that they start meanwhile."""
     end = time.monotonic() + 30
-    while (left := session_processes(session)) and time.monotonic() < end:
+    while time.monotonic() < end:
+        left = [process for process in session_processes(session) if process.pid not in spare]
+        if not left:
+            return
         for process in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
