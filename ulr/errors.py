@@ -13,6 +13,10 @@ class InvalidData(UserError):
     exit_code = 3
 
 
+class DamagedTable(InvalidData):
+    """A file of a published table is missing, short or altered; its stage rebuilds it."""
+
+
 class TemporaryFailure(UserError):
     """The same command may succeed later: lost workers, a full disk, a service without answer."""
 
@@ -21,6 +25,10 @@ class TemporaryFailure(UserError):
 
 class LockTaken(TemporaryFailure):
     """Another process is writing the same folder of the warehouse."""
+
+
+class PublishedByAnotherRun(TemporaryFailure):
+    """Another run has published the same partition since this one began."""
 
 
 class EnvironmentCheckFailed(TemporaryFailure):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 HIDDEN = "***"
 _SECRET_KEY = re.compile(
@@ -23,3 +25,15 @@ def redact(settings: dict[str, str]) -> dict[str, str]:
 def redact_text(value: str) -> str:
     """Return the text with the passwords of its URLs hidden."""
     return _QUERY.sub(rf"\1{HIDDEN}", _USER.sub(HIDDEN, value))
+
+
+def redact_values(value: Any) -> Any:
+    """Return a JSON value with secrets hidden: by the name of a key, or inside a URL."""
+    if isinstance(value, Mapping):
+        return {
+            name: HIDDEN if _SECRET_KEY.search(str(name)) and item else redact_values(item)
+            for name, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [redact_values(item) for item in value]
+    return redact_text(value) if isinstance(value, str) else value

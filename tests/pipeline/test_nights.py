@@ -135,7 +135,7 @@ def test_the_page_of_a_night_is_stored_attached_and_can_be_rendered_again(
 def test_concurrent_nights_are_refused(place, capsys):
     root, flags = place
     with hold(Storage(f"{root}/warehouse"), "nights", "x"):
-        assert main(["nightly", *FIRST, *flags]) == 2
+        assert main(["nightly", *FIRST, *flags]) == 1
     assert "this warehouse's night is being written by process" in capsys.readouterr().err
 
 

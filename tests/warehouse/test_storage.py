@@ -4,7 +4,8 @@ import pytest
 from pyarrow._fs import _MockFileSystem
 
 from ulr.errors import UserError
-from ulr.warehouse.storage import Storage, open_filesystem
+from ulr.warehouse.filesystem import open_filesystem
+from ulr.warehouse.storage import Storage
 
 
 @pytest.mark.parametrize("kind", ["renames", "uploads"])

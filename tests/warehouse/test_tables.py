@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +17,7 @@ import pytest
 from ulr.errors import UserError
 from ulr.warehouse import lock
 from ulr.warehouse.storage import Storage
+from ulr.warehouse.table_files import TableFiles
 from ulr.warehouse.tables import Warehouse
 
 DAY = "dt=2026-01-01"
@@ -32,7 +35,8 @@ def content(warehouse: Warehouse, partition: str = DAY) -> list[int]:
 
 
 def folders(warehouse: Warehouse) -> list[str]:
-    return warehouse.storage.folders(f"groups/{DAY}")
+    """Return the fingerprints of the stored versions; a folder is FINGERPRINT-RUN."""
+    return sorted(name.rpartition("-")[0] for name in warehouse.storage.folders(f"groups/{DAY}"))
 
 
 def test_a_published_table_is_read_back(tmp_path):
@@ -53,14 +57,40 @@ def test_publishing_replaces_one_date_only(tmp_path):
     assert warehouse.partitions("groups") == [DAY, "dt=2026-01-02"]
 
 
-def test_the_replaced_table_stays_readable_for_one_publication(tmp_path):
+def test_a_replaced_version_stays_readable_for_keep_days(tmp_path):
     warehouse = Warehouse(str(tmp_path))
     publish(warehouse, "a", [1])
     (old,) = warehouse.files("groups", DAY)
+    for value in (2, 3):
+        publish(warehouse, "b", [value])
+        assert pa.parquet.read_table(old)["x"].to_pylist() == [1]
+    eager = Warehouse(str(tmp_path), keep_days=0)
+    publish(eager, "c", [4])
+    publish(eager, "d", [5])
+    assert folders(eager) == ["d"]
+
+
+def test_a_version_expires_by_the_time_it_was_replaced_not_written(tmp_path):
+    warehouse = Warehouse(str(tmp_path))
+    publish(warehouse, "a", [1])
     publish(warehouse, "b", [2])
-    assert pa.parquet.read_table(old)["x"].to_pylist() == [1]
+    path = tmp_path / "groups" / DAY / "manifest.json"
+    manifest = json.loads(path.read_text())
+    assert [entry["folder"][:1] for entry in manifest["replaced"]] == ["a"]
+    day_before = dt.datetime.now(dt.UTC) - dt.timedelta(days=1, seconds=5)
+    manifest["replaced"][0]["at"] = day_before.isoformat()
+    path.write_text(json.dumps(manifest))
     publish(warehouse, "c", [3])
-    assert folders(warehouse) == ["b-1", "c-1"]
+    assert folders(warehouse) == ["b", "c"]
+
+
+def test_a_folder_that_ulr_did_not_create_is_never_removed(tmp_path):
+    warehouse = Warehouse(str(tmp_path), keep_days=0)
+    (tmp_path / "groups" / DAY / "notes").mkdir(parents=True)
+    (tmp_path / "groups" / DAY / "notes" / "part-00000.parquet").touch()
+    for value in range(3):
+        publish(warehouse, "a", [value])
+    assert "notes" in warehouse.storage.folders(f"groups/{DAY}")
 
 
 def test_the_same_content_may_be_published_again(tmp_path):
@@ -68,7 +98,7 @@ def test_the_same_content_may_be_published_again(tmp_path):
     publish(warehouse, "a", [1])
     publish(warehouse, "a", [1])
     assert content(warehouse) == [1]
-    assert folders(warehouse) == ["a-1", "a-2"]
+    assert folders(warehouse) == ["a", "a"]
 
 
 def test_an_exception_before_publication_leaves_the_old_table_and_no_files(tmp_path):
@@ -84,7 +114,7 @@ def test_an_exception_before_publication_leaves_the_old_table_and_no_files(tmp_p
         fail()
     assert content(warehouse) == [1]
     publish(warehouse, "c", [3])
-    assert folders(warehouse) == ["a-1", "c-1"]
+    assert folders(warehouse) == ["a", "c"]
 
 
 WRITER = """
@@ -117,10 +147,10 @@ def test_a_writer_killed_before_publication_leaves_the_old_table(tmp_path, reque
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert content(warehouse) == [1]
-    assert "killed-1" in folders(warehouse)
+    assert "killed" in folders(warehouse)
     publish(warehouse, "b", [2])  # the lock is free, and the files of its owner are removed
     assert content(warehouse) == [2]
-    assert folders(warehouse) == ["a-1", "b-1"]
+    assert folders(warehouse) == ["a", "b"]
 
 
 def test_a_second_writer_is_refused_with_the_name_of_the_first(tmp_path, writer):
@@ -148,11 +178,11 @@ def test_a_writer_paused_past_its_lease_publishes_nothing(tmp_path, monkeypatch)
         transaction.write_table(pa.table({"x": [2]}))
         other = {"token": "other", "until": time.time() + 3600}
         warehouse.storage.write_json(other, f"groups/{DAY}", ".lock")
-        warehouse.storage.write_text("", f"groups/{DAY}", "other-1", "part-00000.parquet")
+        TableFiles(warehouse.storage.child("groups", DAY, "other-1")).mark({})
         with pytest.raises(UserError, match="another has begun to write"):
             transaction.publish({})
     assert content(warehouse) == [1]
-    assert "other-1" in folders(warehouse)  # the files of the new owner stay
+    assert "other" in folders(warehouse)  # the files of the new owner stay
 
 
 def test_files_that_another_run_removed_are_not_published_as_an_empty_table(tmp_path):
@@ -163,13 +193,13 @@ def test_files_that_another_run_removed_are_not_published_as_an_empty_table(tmp_
         files.write_table(pa.table({"x": [2]}), "part-00000.parquet")
         files.delete()
         files.write_table(pa.table({"x": [3]}), "part-00001.parquet")
-        with pytest.raises(UserError, match="b-1: another run removed these files"):
+        with pytest.raises(UserError, match="another run removed these files"):
             transaction.publish({})
     assert content(warehouse) == [1]
     with warehouse.writing("groups", DAY, "c") as transaction:  # a table without files is valid
         transaction.publish({"rows": 0})
     assert warehouse.files("groups", DAY) == []
-    assert not list(tmp_path.rglob("_*"))
+    assert [path.name for path in tmp_path.rglob("_*")] == ["_ulr.json"] * 2
 
 
 def test_a_missing_table_is_reported_with_the_command_that_builds_it(tmp_path):

@@ -25,8 +25,8 @@ from ulr.clicklog.files import LogFiles, check_columns, folder_columns
 from ulr.clicklog.values import typed_columns
 from ulr.engine.columns import without_views
 from ulr.errors import UserError
+from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.schema import TIMESTAMP, reading
-from ulr.warehouse.storage import open_filesystem
 
 MAX_SPLIT_BYTES = 128 << 20
 MIN_SPLIT_BYTES = 8 << 20

@@ -21,8 +21,8 @@ from ulr.clicklog.files import LogFiles, check_columns, folder_columns
 from ulr.clicklog.json_lines import parse_json
 from ulr.clicklog.lines import read_blocks
 from ulr.clicklog.parquet import on_day, plan_tasks
+from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.schema import reading
-from ulr.warehouse.storage import open_filesystem
 
 _COMPRESSED = (".gz", ".bz2", ".lz4", ".zst")  # read by Arrow as streams
 _HEADER_BYTES = 64 << 10  # read at a time to find the header of a CSV file

@@ -23,9 +23,10 @@ class Section(BaseModel):
 
 
 class Warehouse(Section):
-    """Where the tables are."""
+    """Where the tables are, and how long they are kept."""
 
     path: str
+    keep_days: Annotated[float, Field(ge=0)]
 
 
 class Examination(Section):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial, reduce
 from itertools import combinations
 from operator import add
@@ -23,9 +23,10 @@ from ulr.features.split import Split
 from ulr.features.stage import WindowInputs, WindowTable, gather_window
 from ulr.models.booster import check_order
 from ulr.propensity.examination import Examination
+from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.stage import fingerprint, publish_if_changed
-from ulr.warehouse.storage import Storage
-from ulr.warehouse.tables import Manifest, Outcome, Warehouse, WriteTransaction, partition_name
+from ulr.warehouse.table_files import TableFiles
+from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction, partition_name
 
 NO_HOLDOUT = (
     "evaluate.holdout=query with pairs.test_fraction=0: no queries are held out; set "
@@ -39,7 +40,7 @@ TOTALS = "_totals.json"
 class EvaluationOutcome(Outcome):
     """The published table with its totals."""
 
-    totals: Totals
+    totals: Totals = field(default_factory=Totals)
 
 
 def build_evaluation(
@@ -101,7 +102,7 @@ def build_evaluation(
     )
     if totals is None:
         totals = _read_totals(warehouse, outcome.manifest)
-    return EvaluationOutcome(outcome.manifest, outcome.skipped, totals)
+    return EvaluationOutcome(outcome.manifest, outcome.skipped, outcome.damage, totals)
 
 
 def evaluate_models(
@@ -133,7 +134,7 @@ def published_totals(warehouse: Warehouse, method: str, text: str) -> Totals | N
 def _publish_totals(metrics: WriteTransaction, totals: Totals) -> None:
     table = metrics_table(totals)
     metrics.write_table(table)
-    Storage(metrics.url).write_json({"totals": totals.to_json()}, TOTALS)
+    TableFiles(metrics.url).write_json({"totals": totals.to_json()}, TOTALS)
     metrics.publish({"rows": table.num_rows})
 
 
@@ -142,8 +143,7 @@ def _partition(name: str) -> str:
 
 
 def _read_totals(warehouse: Warehouse, manifest: Manifest) -> Totals:
-    path = (manifest.table, manifest.partition, manifest.folder, TOTALS)
-    return read_totals(json.loads(warehouse.storage.read_text(*path))["totals"])
+    return read_totals(json.loads(warehouse.read_file(manifest, TOTALS))["totals"])
 
 
 def _examination_values(plan: EvaluationPlan) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from ulr.engine.columns import list_array, without_views
 from ulr.errors import InvalidData, UserError
 from ulr.features.letor import read_letor
 from ulr.features.shown import ShownQueries
+from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.schema import features_schema
-from ulr.warehouse.storage import Storage, StoredFile, open_filesystem
+from ulr.warehouse.storage import Storage, StoredFile
 
 BATCH_ROWS = 65_536
 _PART_BYTES = 64 << 20  # larger files are read by several tasks

@@ -20,7 +20,7 @@ import pyarrow.fs as pafs
 
 from ulr.errors import UserError
 from ulr.kernels.layout import Ragged
-from ulr.warehouse.storage import open_filesystem
+from ulr.warehouse.filesystem import open_filesystem
 
 MAX_INDEX = 1_000_000
 MAX_LABEL = 30  # gains are 2^label

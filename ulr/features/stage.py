@@ -21,10 +21,11 @@ from ulr.features.files import FeatureFiles
 from ulr.features.split import Split, in_split
 from ulr.features.tasks import WindowFiles, write_window
 from ulr.groups.window import groups_files, groups_fingerprints
+from ulr.warehouse.filesystem import open_filesystem
+from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.schema import SCHEMA_VERSION
 from ulr.warehouse.stage import publish_if_changed
-from ulr.warehouse.storage import open_filesystem
-from ulr.warehouse.tables import Manifest, Warehouse, WriteTransaction
+from ulr.warehouse.tables import Warehouse, WriteTransaction
 
 Batches = Iterator[pa.RecordBatch]
 TABLE = "window"

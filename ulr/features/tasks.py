@@ -26,8 +26,10 @@ from ulr.features.files import FeatureFiles, FeaturePart, read_features
 from ulr.features.join import join_features
 from ulr.features.shown import ShownQueries
 from ulr.groups.histograms import partition_of
+from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.schema import features_schema, groups_schema
-from ulr.warehouse.storage import Storage, StoredFile, open_filesystem
+from ulr.warehouse.storage import StoredFile
+from ulr.warehouse.table_files import TableFiles
 
 Batches = Iterator[pa.RecordBatch]
 ROW_GROUP = 8192  # queries
@@ -172,7 +174,7 @@ def _join_partition(batches: Batches, *, url: str) -> Batches:
     window = join_features(groups, features)
     if window.num_rows == 0:
         return
-    size = Storage(url).write_table(window, f"part-{number:05d}.parquet", row_group=ROW_GROUP)
+    size = TableFiles(url).write_table(window, f"part-{number:05d}.parquet", row_group=ROW_GROUP)
     counts = {
         "queries": window.num_rows,
         "groups": len(window["group_sizes"].combine_chunks().values),

@@ -44,7 +44,7 @@ from ulr.groups.deduplicate import (
 )
 from ulr.groups.histograms import fold_pages, merge, negate, partition_of, with_context
 from ulr.groups.parts import PART_BYTES, GroupsPart
-from ulr.warehouse.storage import Storage
+from ulr.warehouse.table_files import TableFiles
 
 MERGE_ROWS = 1_000_000  # partial groups held in memory before they are merged
 _RESULT = "part int, counts string, file string, repeated binary"
@@ -84,7 +84,7 @@ def write_groups(
         blocks = map_batches(later_pages(source, repeated), fold, BLOCK)
         corrected = _reduce(blocks, partitions, partial(_subtract, groups_url=groups_url))
         for w in corrected:
-            Storage(groups_url).delete(_file_name(w.part))
+            TableFiles(groups_url).delete(_file_name(w.part))
     return _total(written, corrected)
 
 
@@ -206,10 +206,10 @@ def _write_part(batches: Batches, *, groups_url: str, quarantine_url: str, limit
     if number is None:
         return
     name = _file_name(number)
-    file = groups.write(Storage(groups_url), name)
+    file = groups.write(TableFiles(groups_url), name)
     if bad:
         rows = sort_quarantine(pa.concat_tables(bad))
-        counts["quarantine_bytes"] += Storage(quarantine_url).write_table(rows, name)
+        counts["quarantine_bytes"] += TableFiles(quarantine_url).write_table(rows, name)
     yield _result(number, counts, file, keep_repeated(keys, limit))
 
 
@@ -229,7 +229,7 @@ def _subtract(batches: Batches, *, groups_url: str) -> Batches:
             groups.add(open_table(content))
     if number is None:
         return
-    storage = Storage(groups_url)
+    storage = TableFiles(groups_url)
     if storage.exists(_file_name(number)):
         with storage.fs.open_input_file(storage.path(_file_name(number))) as stream:
             for batch in pq.ParquetFile(stream).iter_batches():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 from ulr.errors import UserError
 from ulr.models.check import read_checked
 from ulr.pairs.weights import METHOD_NAMES
+from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.stage import fingerprint
 from ulr.warehouse.storage import Storage
-from ulr.warehouse.tables import Manifest, Warehouse, partition_name
+from ulr.warehouse.tables import Warehouse, partition_name
 
 MODEL, RECORD = "model.txt", "record.json"
 
@@ -60,8 +62,7 @@ def model_manifest(warehouse: Warehouse, method: str) -> Manifest:
 def read_model(warehouse: Warehouse, name: str) -> str:
     """Return the LightGBM text of a method's model, or of a file."""
     if name in METHOD_NAMES:
-        folder = model_manifest(warehouse, name).folder
-        content = warehouse.storage.read_bytes("models", partition_name(name), folder, MODEL)
+        content = warehouse.read_file(model_manifest(warehouse, name), MODEL)
         return read_checked(content, name)
     folder, _, file = name.rpartition("/")
     storage = Storage(folder or ".")
@@ -75,8 +76,10 @@ def read_model(warehouse: Warehouse, name: str) -> str:
 
 def read_record(warehouse: Warehouse, method: str) -> dict[str, Any]:
     """Return the training record of a model: validation history, biases, failures."""
-    folder = model_manifest(warehouse, method).folder
-    return warehouse.storage.read_json("models", partition_name(method), folder, RECORD) or {}
+    record: dict[str, Any] = json.loads(
+        warehouse.read_file(model_manifest(warehouse, method), RECORD)
+    )
+    return record
 
 
 def pairs_of_model(warehouse: Warehouse, method: str) -> Manifest | None:

@@ -21,7 +21,7 @@ from ulr.groups.histograms import partition_of
 from ulr.kernels.layout import Ragged
 from ulr.models.booster import load_scorer
 from ulr.warehouse.schema import scores_schema
-from ulr.warehouse.storage import Storage
+from ulr.warehouse.table_files import TableFiles
 
 Batches = Iterator[pa.RecordBatch]
 Scorer = Callable[[np.ndarray], np.ndarray]
@@ -75,7 +75,7 @@ def _write_part(batches: Batches, *, url: str) -> Batches:
     if not blocks:
         return
     table = rank_queries(pa.concat_tables(open_table(content) for _, _, content in blocks))
-    Storage(url).write_table(table, f"part-{blocks[0][0]:05d}.parquet")
+    TableFiles(url).write_table(table, f"part-{blocks[0][0]:05d}.parquet")
     queries = int((np.asarray(table["rank"]) == 1).sum())
     yield pa.RecordBatch.from_pydict({"rows": [table.num_rows], "queries": [queries]})
 

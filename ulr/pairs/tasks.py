@@ -18,7 +18,7 @@ from ulr.pairs.config import PairConfig
 from ulr.pairs.health import WeightHealth
 from ulr.pairs.prior import co_click_sums, prior_variance
 from ulr.pairs.table import PairReport, build_pair_table
-from ulr.warehouse.storage import Storage
+from ulr.warehouse.table_files import TableFiles
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -71,7 +71,7 @@ def _write_partition(
     """Build and write one partition. Equal input gives equal bytes, so a retry overwrites."""
     table, report = build_pair_table(queries, config)
     if table.num_rows:
-        report.counts["bytes"] = Storage(pairs_url).write_table(table, name, row_group=1024)
+        report.counts["bytes"] = TableFiles(pairs_url).write_table(table, name, row_group=1024)
     health = [column.tolist() for column in report.health.columns]
     text = json.dumps({"counts": report.counts, "health": health})
     yield pa.RecordBatch.from_pydict({"part": [name], "report": [text]})

@@ -19,7 +19,7 @@ from ulr.registry.client import registry_of
 from ulr.registry.promotion import Decision, promote
 from ulr.registry.submission import submission_of
 from ulr.training.parameters import split_parameters
-from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.tables import Warehouse, open_warehouse
 
 
 def load_model_text(warehouse: Warehouse, name: str, settings: Settings) -> str:
@@ -81,7 +81,7 @@ def challenge_champion(
 
     force: a reason to promote it whatever the gate decides.
     """
-    warehouse = Warehouse(settings.warehouse.path)
+    warehouse = open_warehouse(settings.warehouse)
     return promote(
         registry_of(settings),
         warehouse,

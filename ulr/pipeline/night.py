@@ -30,7 +30,7 @@ from ulr.pipeline.stage_runner import StageResult
 from ulr.propensity.stage import build_propensities
 from ulr.propensity.tables import summary_lines
 from ulr.registry import CHAMPION
-from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.tables import Warehouse, open_warehouse
 
 STAGES = ("groups", "propensities", "pairs", "train", "evaluate", "promote")
 
@@ -52,7 +52,7 @@ class Night:
     @property
     def warehouse(self) -> Warehouse:
         """The warehouse of the settings."""
-        return Warehouse(self.settings.warehouse.path)
+        return open_warehouse(self.settings.warehouse)
 
     def stages(self) -> list[tuple[str, Callable[[], StageResult]]]:
         """Return every stage with its name."""

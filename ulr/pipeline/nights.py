@@ -12,7 +12,7 @@ from ulr.pipeline.night import STAGES, Night
 from ulr.pipeline.reports import report_night
 from ulr.pipeline.stage_runner import StageResult, Summary, run_stages
 from ulr.warehouse.lock import hold
-from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.tables import open_warehouse
 
 FOLDER = "nights"
 
@@ -26,7 +26,7 @@ def run_nights(
     force: bool = False,
 ) -> list[Summary]:
     """Run a night per date and return the summaries; the first failed night is the last."""
-    storage = Warehouse(settings.warehouse.path).storage
+    storage = open_warehouse(settings.warehouse).storage
     skipped = STAGES.index(from_stage) if from_stage in STAGES else 0
     total = len(dates) * (len(STAGES) - skipped)
     summaries: list[Summary] = []

@@ -16,7 +16,7 @@ from ulr.report.collect import comparison_facts, night_facts
 from ulr.report.facts import Facts
 from ulr.report.store import page_location, store_report
 from ulr.report.tables import Model
-from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.tables import Warehouse, open_warehouse
 
 
 def report_night(night: Night, summary: Summary, events: Events) -> None:
@@ -47,7 +47,7 @@ def report_comparison(
     kind: str, name: str, results: TrialResults, settings: Settings, *, metric: str, events: Events
 ) -> str:
     """Publish the page of a comparison and return it."""
-    warehouse = Warehouse(settings.warehouse.path)
+    warehouse = open_warehouse(settings.warehouse)
     models = [Model(t.name, t.method, t.warehouse) for t in results.trials]
     by_time = settings.evaluate.holdout == "time"
     facts = comparison_facts(

@@ -25,7 +25,7 @@ from ulr.propensity.examination import WAREHOUSE
 from ulr.propensity.stage import build_propensities
 from ulr.warehouse.lock import hold
 from ulr.warehouse.overlay import OverlayWarehouse
-from ulr.warehouse.tables import Outcome, Warehouse
+from ulr.warehouse.tables import Outcome, open_warehouse
 
 FOLDER = "reruns"
 
@@ -47,7 +47,7 @@ class TrialResults:
 
 def overlay_of(settings: Settings, name: str) -> OverlayWarehouse:
     """Return the overlay of a re-run."""
-    return OverlayWarehouse(Warehouse(settings.warehouse.path), FOLDER, name)
+    return OverlayWarehouse(open_warehouse(settings.warehouse), FOLDER, name)
 
 
 def run_trials(

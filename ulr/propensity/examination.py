@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ulr.errors import UserError
-from ulr.warehouse.storage import open_filesystem
+from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.tables import Warehouse
 
 WAREHOUSE = "warehouse"  # the value of pairs.propensities that selects the published tables

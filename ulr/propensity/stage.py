@@ -73,7 +73,7 @@ def build_propensities(
         write=write,
         force=force,
     )
-    return PropensityOutcome(outcome.manifest, outcome.skipped, results or [])
+    return PropensityOutcome(outcome.manifest, outcome.skipped, outcome.damage, results or [])
 
 
 def estimate_propensities(

@@ -12,7 +12,7 @@ from ulr.engine.columns import patterns_of
 from ulr.kernels.layout import Ragged
 from ulr.kernels.patterns import count_positions
 from ulr.propensity.schema import exposures_schema
-from ulr.warehouse.storage import open_filesystem
+from ulr.warehouse.filesystem import open_filesystem
 
 EXPOSURE_COLUMNS = ["query_id", "segment", "bucket", "doc_ids", "patterns", "counts"]
 ROWS_PER_BATCH = 65_536

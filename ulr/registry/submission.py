@@ -27,8 +27,9 @@ from ulr.models.published import (
 from ulr.redact import redact
 from ulr.registry import tags
 from ulr.version import __version__
+from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.stage import fingerprint
-from ulr.warehouse.tables import Manifest, Warehouse, partition_name
+from ulr.warehouse.tables import Warehouse, partition_name
 
 EXAMPLE_ROWS = 5
 SAMPLE_SIZE = "weights_effective_sample_size"  # metric with the effective sample size of the pairs

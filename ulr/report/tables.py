@@ -17,9 +17,10 @@ from ulr.config.settings import Settings
 from ulr.errors import UserError
 from ulr.models.published import evaluation_name, read_model, read_record, weight_health
 from ulr.report.facts import Row
+from ulr.warehouse.filesystem import open_filesystem
+from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.stage import fingerprint
-from ulr.warehouse.storage import open_filesystem
-from ulr.warehouse.tables import Manifest, Warehouse, partition_name
+from ulr.warehouse.tables import Warehouse, partition_name
 
 # The propensity tables, by part of the facts.
 PROPENSITIES = {"curve": "propensities", "joint": "joint_propensities",

@@ -15,10 +15,10 @@ from ulr.training.distributed.pair_files import PairFiles
 from ulr.training.distributed.telemetry import Event
 from ulr.training.loop import IterationCallback
 from ulr.training.plan import TrainPlan
+from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.stage import fingerprint, fingerprint_of, publish_if_changed
-from ulr.warehouse.storage import Storage
+from ulr.warehouse.table_files import TableFiles
 from ulr.warehouse.tables import (
-    Manifest,
     Outcome,
     Warehouse,
     WriteTransaction,
@@ -79,7 +79,7 @@ def build_model(
             checkpoints,
             on_event=on_event,
         )  # fmt: skip
-        folder = Storage(model.url)
+        folder = TableFiles(model.url)
         folder.write_text(training.ranker.model_text(), "model.txt")
         folder.write_json(_record(plan, training, iterations), "record.json")
         model.publish({"trees": training.ranker.best_iteration, "queries": training.queries,
@@ -90,7 +90,7 @@ def build_model(
     outcome, training = publish_if_changed(
         warehouse, "models", partition, **_origin(warehouse, plan, train), write=write, force=force
     )
-    return ModelOutcome(outcome.manifest, outcome.skipped, training)
+    return ModelOutcome(outcome.manifest, outcome.skipped, outcome.damage, training)
 
 
 def _record(plan: TrainPlan, training: TrainingResult, iterations: list[Event]) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """Locks on folders of the warehouse: each has at most one writer at a time.
 
 On a local filesystem the lock is flock: the kernel releases it when the process ends. Elsewhere it
-is a lease: a small file that its owner renews and that expires soon after the owner stops. If the
-owner was paused for longer than its lease, another process may hold the lock; ownership is checked
-again before renewing, publishing and releasing.
+is a lease: a small file that its owner renews and that expires soon after the owner stops. On an
+object store a lease is created, renewed and taken over by conditional writes. It is advisory there:
+a second run stops at once instead of computing for nothing, and publication does not depend on it.
+If the owner was paused for longer than its lease, another process may hold the lock; ownership is
+checked again before renewing, publishing and releasing.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ from typing import Any
 import pyarrow as pa
 
 from ulr.errors import LockTaken, UserError
+from ulr.warehouse.filesystem import PreconditionFailed
 from ulr.warehouse.storage import Storage
 
 LEASE_S = 60.0
-# Delay between writing a claim and reading it back. The last of several simultaneous claims wins.
+# HDFS: delay between writing a claim and reading it back. The last of simultaneous claims wins.
 SETTLE_S = 1.0
 _NAME = ".lock"
 
@@ -77,43 +80,70 @@ def _owner(text: str) -> dict[str, Any]:
         return {}
 
 
+class _Lease:
+    """The file of a lease and the claim that this process writes into it."""
+
+    def __init__(self, storage: Storage, folder: str, name: str) -> None:
+        self._storage, self._folder, self._name = storage, folder, name
+        self._claim = {**_this_process(), "token": uuid.uuid4().hex}
+        self._version: str | None = None
+        self._renewing = threading.Lock()  # the block and the renewing thread both renew
+
+    def acquire(self) -> None:
+        """Create the file, or take it over if it has expired; raise LockTaken otherwise."""
+        current = self._storage.read_version(self._folder, _NAME)
+        owner = _owner(current[0].decode(errors="replace")) if current else {}
+        if owner.get("until", 0.0) > time.time():
+            raise _taken(self._name, owner)
+        try:
+            self._write(current[1] if current else None, time.time() + LEASE_S)
+        except PreconditionFailed:
+            raise _taken(self._name, self._read_owner()) from None
+        if not self._storage.is_conditional:
+            time.sleep(SETTLE_S)
+            if self._read_owner().get("token") != self._claim["token"]:
+                raise _taken(self._name, self._read_owner())
+
+    def renew(self) -> None:
+        """Extend the lease; raise UserError if another process has taken it over."""
+        with self._renewing:
+            try:
+                self._write(self._version, time.time() + LEASE_S)
+            except PreconditionFailed:
+                raise LockTaken(
+                    f"{self._name}: this run was paused for longer than its lock lasts "
+                    f"({LEASE_S:.0f} s), and another has begun to write; nothing was published, "
+                    "run again"
+                ) from None
+
+    def release(self) -> None:
+        """Let the lease expire at once, unless another process has taken it over."""
+        with contextlib.suppress(PreconditionFailed, OSError, UserError), self._renewing:
+            self._write(self._version, 0.0)
+
+    def _write(self, expected: str | None, until: float) -> None:
+        content = json.dumps({**self._claim, "until": until}).encode()
+        self._version = self._storage.swap(content, expected, self._folder, _NAME)
+
+    def _read_owner(self) -> dict[str, Any]:
+        current = self._storage.read_version(self._folder, _NAME)
+        return _owner(current[0].decode(errors="replace")) if current else {}
+
+
 @contextlib.contextmanager
 def lease(storage: Storage, folder: str, name: str) -> Iterator[CheckOwner]:
     """Hold the folder's lock as a lease, renewed by a thread until the block ends."""
-    claim = {**_this_process(), "token": uuid.uuid4().hex}
-    current = storage.read_json(folder, _NAME)
-    if current and current["until"] > time.time():
-        raise _taken(name, current)
-
-    def write() -> None:
-        storage.write_json({**claim, "until": time.time() + LEASE_S}, folder, _NAME)
-
-    def is_owner() -> bool:
-        return bool((storage.read_json(folder, _NAME) or {}).get("token") == claim["token"])
-
-    def renew() -> None:
-        if not is_owner():
-            raise UserError(
-                f"{name}: this run was paused for longer than its lock lasts ({LEASE_S:.0f} s), "
-                "and another has begun to write; nothing was published, run again"
-            )
-        write()
-
-    write()
-    time.sleep(SETTLE_S)
-    if not is_owner():
-        raise _taken(name, storage.read_json(folder, _NAME) or {})
+    held = _Lease(storage, folder, name)
+    held.acquire()
     done = threading.Event()
-    renewer = threading.Thread(target=_renew_regularly, args=(renew, done), daemon=True)
+    renewer = threading.Thread(target=_renew_regularly, args=(held.renew, done), daemon=True)
     renewer.start()
     try:
-        yield renew
+        yield held.renew
     finally:
         done.set()
         renewer.join()
-        with contextlib.suppress(OSError):  # a lock that cannot be deleted expires
-            if is_owner():
-                storage.delete(folder, _NAME)
+        held.release()
 
 
 def _renew_regularly(renew: CheckOwner, done: threading.Event) -> None:
@@ -121,7 +151,7 @@ def _renew_regularly(renew: CheckOwner, done: threading.Event) -> None:
     while not done.wait(LEASE_S / 4):
         try:
             renew()
-        except UserError:  # another process took over; publishing will raise
+        except LockTaken:  # another process took over; publishing will raise
             return
         except (OSError, ValueError, pa.ArrowException):
             continue

@@ -20,7 +20,7 @@ class OverlayWarehouse(Warehouse):
     """Tables under a folder of the warehouse `base`; those in `shared` are read from `base`."""
 
     def __init__(self, base: Warehouse, *folder: str, shared: tuple[str, ...] = GROUPS) -> None:
-        super().__init__(base.storage.child(*folder))
+        super().__init__(base.storage.child(*folder), keep_days=base.keep_days)
         self.base, self.shared = base, shared
 
     def owns(self, table: str, partition: str = "") -> bool:

@@ -9,8 +9,9 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from ulr.engine.failures import reraise_user_errors
+from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.schema import SCHEMA_VERSION
-from ulr.warehouse.tables import Manifest, Outcome, Warehouse, WriteTransaction
+from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction
 
 Result = TypeVar("Result")
 
@@ -29,6 +30,8 @@ def publish_if_changed(
 ) -> tuple[Outcome, Result | None]:
     """Publish a partition, unless it was already made from the same inputs and settings.
 
+    A partition with a damaged file is published again.
+
     write: called with one `WriteTransaction` for the partition and one for each of `side_tables`;
         writes their files and publishes each of them, the one for the partition last.
     inputs, settings: JSON values; recorded in the manifests.
@@ -45,7 +48,8 @@ def publish_if_changed(
     published = [warehouse.current(*target) for target in targets]
     manifest = published[0]
     unchanged = all(m is not None and m.fingerprint == fingerprint for m in published)
-    if manifest is not None and unchanged and not force:
+    damage = "; ".join(text for m in published if m is not None for text in warehouse.damage(m))
+    if manifest is not None and unchanged and not damage and not force:
         return Outcome(manifest, skipped=True), None
     with ExitStack() as stack:
         transactions = [
@@ -59,7 +63,7 @@ def publish_if_changed(
         manifests = [t.manifest for t in transactions if t.manifest is not None]
     if len(manifests) < len(targets):
         raise RuntimeError(f"{table} {partition}: `write` returned without publishing every table")
-    return Outcome(manifests[0], skipped=False), result
+    return Outcome(manifests[0], skipped=False, damage=damage if unchanged else ""), result
 
 
 def publish_changed_partitions(
@@ -81,7 +85,7 @@ def publish_changed_partitions(
     manifests = {p: [m for m in own if m is not None] for p, own in published.items()}
     changed = [
         p for p, own in published.items()
-        if any(m is None or m.fingerprint != fingerprints[p] for m in own)
+        if any(m is None or m.fingerprint != fingerprints[p] or warehouse.damage(m) for m in own)
     ]  # fmt: skip
     if not changed:
         return manifests

@@ -1,24 +1,29 @@
-"""Files on a local path or an Arrow filesystem URL."""
+"""Files on a local path or an Arrow filesystem URL: listed, read, and replaced in one step."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from ulr.errors import UserError
 from ulr.redact import redact_text
+from ulr.warehouse.durable import sync_parents, sync_path, sync_tree
+from ulr.warehouse.filesystem import PreconditionFailed, open_filesystem
+from ulr.warehouse.object_store import KINDS, ObjectStore
+from ulr.warehouse.streams import HashingFile, Written, row_groups
 
-_SPARK_SCHEMES = {"s3a://": "s3://", "s3n://": "s3://"}  # Spark's names, and Arrow's
 _CAN_RENAME = ("local", "hdfs")  # object stores copy instead, file by file
+_BLOCK = 1 << 22  # bytes read at a time
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,18 @@ class Storage:
     def is_local(self) -> bool:
         """Whether the folder is on a local filesystem."""
         return isinstance(self.fs, pafs.LocalFileSystem)
+
+    @cached_property
+    def _objects(self) -> ObjectStore | None:
+        """The client for conditional writes, on an object store."""
+        if self.fs.type_name not in KINDS:
+            return None
+        return ObjectStore(self.url, self.fs, self.root.partition("/")[0])
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether `swap` compares and writes in one step, without a lock."""
+        return self._objects is not None
 
     def path(self, *parts: str) -> str:
         """Return the filesystem's path of a file or folder."""
@@ -79,24 +96,57 @@ class Storage:
 
         The paths are relative to this folder.
         """
+        files = self.all_files(*parts)
+        return [f for f in files if not any(p[:1] in "._" for p in f.path.split("/"))]
+
+    def all_files(self, *parts: str) -> list[StoredFile]:
+        """Return all files below, sorted by path; the paths are relative to this folder."""
         start = len(self.root) + 1
-        files = [
+        return [
             StoredFile(i.path[start:], i.size, i.mtime_ns)
             for i in self._infos(parts, recursive=True)
             if i.is_file
         ]
-        return [f for f in files if not any(p[:1] in "._" for p in f.path.split("/"))]
 
     def stat(self, paths: Sequence[str]) -> list[StoredFile]:
-        """Return size and time of files, given by the filesystem's paths."""
-        return [StoredFile(i.path, i.size, i.mtime_ns) for i in self.fs.get_file_info(list(paths))]
+        """Return size and time of files, given by the filesystem's paths.
+
+        Raises FileNotFoundError.
+        """
+        infos = self.fs.get_file_info(list(paths))
+        if missing := [i.path for i in infos if not i.is_file]:
+            raise FileNotFoundError(missing[0])
+        return [StoredFile(i.path, i.size, i.mtime_ns) for i in infos]
+
+    def sizes(self, names: Sequence[str]) -> list[int | None]:
+        """Return the size of each file of this folder, None if there is no such file."""
+        infos = self.fs.get_file_info([self.path(name) for name in names])
+        return [i.size if i.is_file else None for i in infos]
+
+    def hash_of(self, *parts: str) -> str:
+        """Return the SHA-256 of a file's content; it need not fit in memory."""
+        digest = hashlib.sha256()
+        with self.fs.open_input_stream(self.path(*parts)) as stream:
+            while content := stream.read(_BLOCK):
+                digest.update(content)
+        return digest.hexdigest()
 
     def _infos(self, parts: tuple[str, ...], recursive: bool) -> list[pafs.FileInfo]:
         selector = pafs.FileSelector(self.path(*parts), allow_not_found=True, recursive=recursive)
         return sorted(self.fs.get_file_info(selector), key=lambda i: i.path)
 
     def read_bytes(self, *parts: str) -> bytes:
-        with self.fs.open_input_stream(self.path(*parts)) as stream:
+        """Return the content of a file; of an object, from one request, so never of two versions.
+
+        Raises FileNotFoundError.
+        """
+        path = self.path(*parts)
+        if self._objects is not None:
+            current = self._objects.read(path)
+            if current is None:
+                raise FileNotFoundError(path)
+            return current[0]
+        with self.fs.open_input_stream(path) as stream:
             return bytes(stream.read())
 
     def read_text(self, *parts: str) -> str:
@@ -104,40 +154,81 @@ class Storage:
 
     def read_json(self, *parts: str) -> dict[str, Any] | None:
         """Return the object in a JSON file, or None if there is no such file."""
-        if not self.exists(*parts):
+        try:
+            content: dict[str, Any] = json.loads(self.read_text(*parts))
+        except FileNotFoundError:
             return None
-        content: dict[str, Any] = json.loads(self.read_text(*parts))
         return content
 
+    def read_version(self, *parts: str) -> tuple[bytes, str] | None:
+        """Return content and version of a file for `swap`, or None if there is no such file."""
+        if self._objects is not None:
+            return self._objects.read(self.path(*parts))
+        try:
+            content = self.read_bytes(*parts)
+        except FileNotFoundError:
+            return None
+        return content, hashlib.sha256(content).hexdigest()
+
+    def swap(self, content: bytes, expected: str | None, *parts: str) -> str:
+        """Replace a file if it still has the expected version; return the new version.
+
+        expected: None if there must be no such file. Raises `PreconditionFailed`. On an object
+        store the comparison is part of the write. Elsewhere a lock must exclude other writers.
+        """
+        if self._objects is not None:
+            try:
+                return self._objects.write(self.path(*parts), content, expected)
+            except FileNotFoundError:  # there is no bucket; the URL may allow to create it
+                self.fs.create_dir(self.path(*parts[:-1]), recursive=True)
+                return self._objects.write(self.path(*parts), content, expected)
+        current = self.read_version(*parts)
+        if (current[1] if current else None) != expected:
+            raise PreconditionFailed(self.path(*parts))
+        return self._replace(self.path(*parts), lambda f: f.write(content), durable=True).sha256
+
     def write_json(self, content: dict[str, Any], *parts: str) -> None:
-        """Write a JSON file atomically."""
-        self.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", *parts)
+        """Write a JSON file atomically and durably."""
+        self.write_text(json_text(content), *parts)
 
     def write_text(self, text: str, *parts: str) -> None:
-        """Write a text file atomically."""
-        self._replace(self.path(*parts), lambda stream: stream.write(text.encode()))
+        """Write a text file atomically and durably."""
+        self._replace(self.path(*parts), lambda file: file.write(text.encode()), durable=True)
 
     def write_table(self, table: pa.Table, *parts: str, row_group: int = 131_072) -> int:
-        """Write a Parquet file atomically and return its size; equal tables give equal bytes."""
+        """Write a Parquet file atomically and return its size; equal tables give equal bytes.
+
+        `make_durable` flushes it: once for all files of a folder is faster.
+        """
         return self.write_tables([table], table.schema, *parts, row_group=row_group)
 
     def write_tables(
         self, tables: Iterable[pa.Table], schema: pa.Schema, *parts: str, row_group: int = 131_072
     ) -> int:
         """Write tables as one Parquet file, as `write_table` does; they need not fit in memory."""
-        target = self.path(*parts)
 
-        def write(stream: pa.NativeFile) -> None:
-            with pq.ParquetWriter(
-                stream, schema, compression="zstd", compression_level=1
-            ) as writer:
-                for rows in _row_groups(tables, schema, row_group):
+        def write(file: HashingFile) -> None:
+            with (
+                pa.PythonFile(file, mode="w") as sink,
+                pq.ParquetWriter(sink, schema, compression="zstd", compression_level=1) as writer,
+            ):
+                for rows in row_groups(tables, schema, row_group):
                     writer.write_table(rows, row_group)
 
-        self._replace(target, write)
-        return int(self.fs.get_file_info(target).size)
+        return self._replace(self.path(*parts), write).size
 
-    def _replace(self, target: str, write: Callable[[pa.NativeFile], Any]) -> None:
+    def make_durable(self) -> None:
+        """Flush all files of this folder to the disk, and the names of the folders above it.
+
+        Object stores and HDFS acknowledge a file when it is stored.
+        """
+        if self.is_local:
+            sync_tree(self.root)
+            sync_parents(self.root, os.path.dirname(self.root))
+
+    def _replace(
+        self, target: str, write: Callable[[HashingFile], Any], *, durable: bool = False
+    ) -> Written:
         """Replace a file; a reader never gets a part of it.
 
         If files can be renamed, a temporary file is written and renamed. On a local filesystem this
@@ -147,22 +238,30 @@ class Storage:
         produced before the upload begins.
         """
         folder, _, name = target.rpartition("/")
-        self.fs.create_dir(folder, recursive=True)
         if self.fs.type_name not in _CAN_RENAME:
             content = pa.BufferOutputStream()
-            write(content)
+            file = HashingFile(content)
+            write(file)
+            self.fs.create_dir(folder, recursive=True)
             with self.fs.open_output_stream(target) as stream:
                 stream.write(content.getvalue())
-            return
+            return file.written()
+        self.fs.create_dir(folder, recursive=True)
         temporary = f"{folder}/.{name}.{uuid.uuid4().hex}"
         try:
             with self.fs.open_output_stream(temporary) as stream:
-                write(stream)
+                file = HashingFile(stream)
+                write(file)
+            if durable and self.is_local:
+                sync_path(temporary)
             self.fs.move(temporary, target)
+            if durable and self.is_local:
+                sync_parents(target, self.root)
         except BaseException:
             with contextlib.suppress(OSError):
                 self.fs.delete_file(temporary)
             raise
+        return file.written()
 
     def delete(self, *parts: str) -> None:
         info = self.fs.get_file_info(self.path(*parts))
@@ -172,31 +271,6 @@ class Storage:
             self.fs.delete_file(info.path)
 
 
-def _row_groups(tables: Iterable[pa.Table], schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
-    """Yield the rows of all tables, each time a multiple of `rows`; the last table has the rest."""
-    pending, empty = schema.empty_table(), True
-    for table in tables:
-        pending = pa.concat_tables([pending, table]) if pending.num_rows else table
-        whole = pending.num_rows // rows * rows
-        if whole:
-            yield pending.slice(0, whole)
-            pending, empty = pending.slice(whole), False
-    if pending.num_rows or empty:
-        yield pending
-
-
-def open_filesystem(url: str) -> tuple[pafs.FileSystem, str]:
-    """Return the filesystem and path of a URL or of a local path."""
-    for spark_name, arrow_name in _SPARK_SCHEMES.items():
-        if url.startswith(spark_name):
-            url = arrow_name + url[len(spark_name) :]
-    if "://" not in url:
-        return pafs.LocalFileSystem(), os.path.abspath(url)
-    try:
-        fs, path = pafs.FileSystem.from_uri(url)
-    except (pa.ArrowInvalid, OSError, ValueError) as error:
-        raise UserError(
-            f"cannot open {redact_text(url)!r}: {error}; use a local path or an Arrow filesystem "
-            "URL (file, s3, gs, hdfs, abfs)"
-        ) from None
-    return fs, path.rstrip("/")
+def json_text(content: dict[str, Any]) -> str:
+    """Return the content of a JSON file; equal values have equal bytes."""
+    return json.dumps(content, indent=1, sort_keys=True) + "\n"

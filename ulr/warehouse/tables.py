@@ -1,117 +1,135 @@
 """Tables as Parquet files under one root; a partition is published in one step.
 
-    ROOT/TABLE/PARTITION/manifest.json        the published folder, its inputs and settings
-    ROOT/TABLE/PARTITION/FINGERPRINT-N/*.parquet
+    ROOT/TABLE/PARTITION/manifest.json        the published folder, its files, inputs and settings
+    ROOT/TABLE/PARTITION/FINGERPRINT-RUN/*.parquet
 
-Files are written into a folder that nothing refers to; replacing the small manifest publishes
-them. A crash before that leaves the old version published, and the next writer removes the
-leftover files. The folder that was just replaced stays until the next publication, for readers
-that still have it open.
+Files are written into a folder that nothing refers to. Replacing the small manifest publishes
+them, if it is still the one that was there when the run began. A crash before that leaves the old
+version published.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
+import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ulr.errors import UserError
-from ulr.version import __version__
+from ulr.config.settings import Warehouse as WarehouseSettings
+from ulr.errors import DamagedTable, PublishedByAnotherRun, UserError
+from ulr.warehouse.cleanup import remove_unneeded, replaced_versions
+from ulr.warehouse.filesystem import PreconditionFailed
 from ulr.warehouse.lock import CheckOwner, hold
-from ulr.warehouse.schema import SCHEMA_VERSION
+from ulr.warehouse.manifest import MANIFEST, DamagedManifest, Manifest, read_manifest
 from ulr.warehouse.storage import Storage
+from ulr.warehouse.table_files import MARKER, TableFiles, damaged_files
 
-MANIFEST = "manifest.json"
-IN_PROGRESS = "_begun"  # marks an unpublished folder; if it is missing, the folder was removed
+KEEP_DAYS = 1.0
 # The stage that writes a table, where their names differ.
 _WRITTEN_BY = {"quarantine": "groups", "joint_propensities": "propensities", "models": "train",
                "diagnostics": "propensities", "metrics": "evaluate", "scores": "score",
-               "swap_counts": "propensities", "swap_documents": "propensities"}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """The published version of a partition, and the inputs and settings it was made from."""
-
-    table: str
-    partition: str
-    fingerprint: str
-    folder: str
-    previous: str | None = None
-    files: list[str] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-    inputs: Any = None
-    settings: dict[str, Any] = field(default_factory=dict)
-    schema_version: int = SCHEMA_VERSION
-    version: str = __version__
+               "swap_counts": "propensities", "swap_documents": "propensities",
+               "window": "pairs"}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A stage's published table; `skipped` if it was already published and unchanged."""
+    """A stage's published table; `skipped` if it was already published and unchanged.
+
+    damage: what was wrong with the published version that was rebuilt for this reason.
+    """
 
     manifest: Manifest
     skipped: bool
+    damage: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome for scripts; the path is relative to the warehouse."""
         m = self.manifest
         path = f"{_join(m.table, m.partition)}/{m.folder}"
+        damage = {"damage": self.damage} if self.damage else {}
         return {"table": m.table, "partition": m.partition, "skipped": self.skipped,
-                "path": path, "counts": m.counts}  # fmt: skip
+                "path": path, "counts": m.counts, **damage}  # fmt: skip
 
 
 class WriteTransaction:
     """An unpublished version of a partition; its files go into the folder `url`."""
 
-    def __init__(self, storage: Storage, draft: Manifest, check_owner: CheckOwner) -> None:
-        self._storage, self._draft, self._check_owner = storage, draft, check_owner
-        self._where = _join(draft.table, draft.partition)
-        storage.write_text("", self._where, draft.folder, IN_PROGRESS)
-        self.url = storage.child(*filter(None, [draft.table, draft.partition]), draft.folder)
+    def __init__(
+        self, warehouse: Warehouse, draft: Manifest, current: Current, check_owner: CheckOwner
+    ) -> None:
+        self._warehouse, self._draft, self._current = warehouse, draft, current
+        self._check_owner = check_owner
+        where = [*filter(None, [draft.table, draft.partition])]
+        self.url = warehouse.storage.child(*where, draft.folder)
         self.fingerprint = draft.fingerprint
         self.manifest: Manifest | None = None  # set by publish
+        self.may_be_published = False  # also if the store did not answer
+        TableFiles(self.url).mark({"host": socket.gethostname(), "pid": os.getpid()})
 
     def write_table(self, table: pa.Table) -> None:
         """Write a table that is small enough for one file."""
-        Storage(self.url).write_table(table, "part-00000.parquet")
+        TableFiles(self.url).write_table(table, "part-00000.parquet")
 
     def publish(self, counts: Mapping[str, int]) -> Manifest:
-        """Make the written files the partition's content, in one step.
+        """Make the written files durable, then make them the partition's content in one step.
 
-        Raises UserError if another run has removed the files: without this check an empty table
-        would be published.
+        Raises if another run has removed the files or has published the partition.
         """
-        folder = self._draft.folder
+        storage, draft = self._warehouse.storage, self._draft
+        where = _join(draft.table, draft.partition)
         self._check_owner()
-        if not self._storage.exists(self._where, folder, IN_PROGRESS):
-            raise UserError(
-                f"{self._where}/{folder}: another run removed these files before they were "
+        folder = TableFiles(self.url)
+        if not folder.exists(MARKER):
+            raise PublishedByAnotherRun(
+                f"{where}/{draft.folder}: another run removed these files before they were "
                 "published; nothing was published, run again"
             )
-        self._storage.delete(self._where, folder, IN_PROGRESS)
-        start = len(f"{self._where}/{folder}/")
-        current = self._storage.read_json(self._where, MANIFEST) or {}
-        self.manifest = replace(
-            self._draft,
-            previous=current.get("folder"),
-            files=[f.path[start:] for f in self._storage.files(self._where, folder)],
+        keep_days = self._warehouse.keep_days
+        manifest = replace(
+            draft,
+            files=folder.seal(),
             counts=dict(sorted(counts.items())),
+            replaced=replaced_versions(self._current.manifest, keep_days),
         )
-        self._storage.write_json(vars(self.manifest), self._where, MANIFEST)
-        _remove_unreferenced(self._storage, self._where)
-        return self.manifest
+        self.may_be_published = True
+        try:
+            storage.swap(manifest.to_bytes(), self._current.version, where, MANIFEST)
+        except PreconditionFailed:
+            self.may_be_published = False
+            raise PublishedByAnotherRun(
+                f"{where} was published by another run in the meantime; nothing was published, "
+                "run again"
+            ) from None
+        self.manifest = manifest
+        remove_unneeded(storage, where, manifest, keep_days, locked=storage.is_local)
+        return manifest
+
+
+@dataclass(frozen=True)
+class Current:
+    """The manifest of a partition and the version of its file; both None if there is none.
+
+    manifest: also None if the file is damaged.
+    """
+
+    manifest: Manifest | None
+    version: str | None
 
 
 class Warehouse:
     """All tables under one root."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, keep_days: float = KEEP_DAYS) -> None:
+        """keep_days: how long a replaced version stays readable."""
         self.storage = Storage(url)
+        self.keep_days = keep_days
 
     def owns(self, table: str, partition: str = "") -> bool:
         """Return whether the partition is stored here; an overlay reads some from its base."""
@@ -126,20 +144,37 @@ class Warehouse:
         return self.storage
 
     def current(self, table: str, partition: str = "") -> Manifest | None:
-        """Return the published version, or None."""
-        content = self.storage_of(table, partition).read_json(_join(table, partition), MANIFEST)
-        return Manifest(**content) if content else None
+        """Return the published version, or None if there is none or its manifest is damaged."""
+        return self._read_current(table, partition).manifest
+
+    def _read_current(self, table: str, partition: str) -> Current:
+        stored = self.storage_of(table, partition).read_version(_join(table, partition), MANIFEST)
+        if stored is None:
+            return Current(None, None)
+        content, version = stored
+        try:
+            return Current(read_manifest(content), version)
+        except DamagedManifest:
+            return Current(None, version)
 
     def require(self, table: str, partition: str = "") -> Manifest:
         """Return the published version; raise UserError with a hint if there is none."""
-        manifest = self.current(table, partition)
-        if manifest is None:
+        current = self._read_current(table, partition)
+        if current.manifest is None:
+            storage, stage = self.storage_of(table, partition), _WRITTEN_BY.get(table, table)
+            if current.version is not None:
+                path = storage.shown(_join(table, partition), MANIFEST)
+                raise DamagedTable(f"{path} is damaged; {_rebuild(stage, partition)}")
             names = self.partitions(table)
-            stage = _WRITTEN_BY.get(table, table)
             hint = f"there is {names[0]} to {names[-1]}" if names else f"run `ulr {stage}` first"
-            name, where = f"{table} {partition}".strip(), self.storage_of(table, partition).shown()
-            raise UserError(f"the warehouse {where} has no {name}; {hint}")
-        return manifest
+            name = f"{table} {partition}".strip()
+            raise UserError(f"the warehouse {storage.shown()} has no {name}; {hint}")
+        return current.manifest
+
+    def damage(self, manifest: Manifest, *, hashes: bool = False) -> list[str]:
+        """Return a message for every damaged file of a version; hashes: read the files too."""
+        folder = Storage(self._folder_url(manifest))
+        return list(damaged_files(folder, manifest.files, hashes=hashes))
 
     def partitions(self, table: str) -> list[str]:
         """Return the published partitions, sorted."""
@@ -147,14 +182,31 @@ class Warehouse:
         return [n for n in storage.folders(table) if storage.exists(_join(table, n), MANIFEST)]
 
     def files(self, table: str, partition: str = "") -> list[str]:
-        """Return the paths of the published files; raise UserError if there is no version."""
+        """Return the paths of the published data files; raise UserError if there is no version."""
         return self.paths(self.require(table, partition))
 
     def paths(self, manifest: Manifest) -> list[str]:
-        """Return the paths of a version's files."""
-        storage = self.storage_of(manifest.table, manifest.partition)
-        folder = _join(manifest.table, manifest.partition), manifest.folder
-        return [storage.path(*folder, name) for name in manifest.files]
+        """Return the paths of a version's data files; raise DamagedTable if one is damaged."""
+        self.check(manifest)
+        folder = Storage(self._folder_url(manifest))
+        return [folder.path(file.name) for file in manifest.files if file.is_data]
+
+    def check(self, manifest: Manifest, *, hashes: bool = False) -> None:
+        """Raise DamagedTable if a file of a version is missing, or has another size (or hash)."""
+        if damage := self.damage(manifest, hashes=hashes):
+            stage = _WRITTEN_BY.get(manifest.table, manifest.table)
+            raise DamagedTable(f"{damage[0]}; {_rebuild(stage, manifest.partition)}")
+
+    def read_file(self, manifest: Manifest, name: str) -> bytes:
+        """Return the content of a small file of a version, after comparing its hash."""
+        folder = Storage(self._folder_url(manifest))
+        only = replace(manifest, files=[file for file in manifest.files if file.name == name])
+        self.check(only, hashes=True)
+        return folder.read_bytes(name)
+
+    def _folder_url(self, manifest: Manifest) -> str:
+        where = [*filter(None, [manifest.table, manifest.partition]), manifest.folder]
+        return self.storage_of(manifest.table, manifest.partition).child(*where)
 
     def read(self, table: str, partition: str = "") -> pa.Table:
         """Return all rows of a small table."""
@@ -174,31 +226,37 @@ class Warehouse:
         """Lock the partition and open a new version of it; unpublished files are removed."""
         where = _join(table, partition)
         with hold(self.storage, where, f"{table} {partition}".strip()) as check_owner:
-            _remove_unreferenced(self.storage, where)
-            taken = set(self.storage.folders(where))
-            names = (f"{fingerprint}-{n}" for n in range(1, len(taken) + 2))
-            folder = next(n for n in names if n not in taken)
+            current = self._read_current(table, partition)
+            self._clean(where, current)
+            folder = f"{fingerprint}-{uuid.uuid4().hex[:12]}"
             draft = Manifest(table, partition, fingerprint, folder,
                              inputs=inputs or {}, settings=dict(settings or {}))  # fmt: skip
+            transaction = WriteTransaction(self, draft, current, check_owner)
             try:
-                yield WriteTransaction(self.storage, draft, check_owner)
+                yield transaction
             finally:
-                with contextlib.suppress(UserError):  # leave the files of a new owner alone
-                    check_owner()
-                    _remove_unreferenced(self.storage, where)
+                if not transaction.may_be_published:
+                    self.storage.delete(where, folder)
+
+    def _clean(self, where: str, current: Current) -> None:
+        # A damaged manifest may name any of the folders, so all of them are kept.
+        if current.manifest is not None or current.version is None:
+            locked = self.storage.is_local
+            remove_unneeded(self.storage, where, current.manifest, self.keep_days, locked=locked)
+
+
+def open_warehouse(settings: WarehouseSettings) -> Warehouse:
+    """Return the warehouse of the settings."""
+    return Warehouse(settings.path, keep_days=settings.keep_days)
+
+
+def _rebuild(stage: str, partition: str) -> str:
+    date = f" --date {partition.removeprefix('dt=')}" if partition.startswith("dt=") else ""
+    return f"run `ulr {stage}{date}` to rebuild it"
 
 
 def _join(table: str, partition: str) -> str:
     return f"{table}/{partition}" if partition else table
-
-
-def _remove_unreferenced(storage: Storage, where: str) -> None:
-    """Remove the folders of versions that are neither published nor the one before."""
-    manifest = storage.read_json(where, MANIFEST) or {}
-    kept = {manifest.get("folder"), manifest.get("previous")}
-    for name in storage.folders(where):
-        if "=" not in name and name not in kept:
-            storage.delete(where, name)
 
 
 def partition_name(method: str) -> str:

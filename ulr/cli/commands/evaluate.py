@@ -15,7 +15,7 @@ from ulr.evaluation.metrics import LOGGING
 from ulr.evaluation.stage import EvaluationOutcome
 from ulr.evaluation.totals import Estimate, metric_values
 from ulr.pipeline.judge import estimates_of, evaluate_window, load_model_text
-from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.tables import open_warehouse
 
 EXAMPLE = "ulr evaluate --date 2026-01-01..2026-01-03 --model joint"
 
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Evaluate, publish `metrics`, and print the table."""
-    warehouse = Warehouse(settings.warehouse.path)
+    warehouse = open_warehouse(settings.warehouse)
     names = list(dict.fromkeys(args.model or [settings.pairs.method]))
     with TERMINAL.spark_tasks("evaluate"):
         models = {name: load_model_text(warehouse, name, settings) for name in names}

@@ -13,7 +13,7 @@ from ulr.dates import parse_dates
 from ulr.engine.session import start_session
 from ulr.groups.stage import build_groups
 from ulr.pipeline.describe import describe_groups
-from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.tables import open_warehouse
 
 EXAMPLE = "ulr groups --date 2026-01-01..2026-01-03"
 
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Build every date in turn."""
-    warehouse = Warehouse(settings.warehouse.path)
+    warehouse = open_warehouse(settings.warehouse)
     start = partial(start_session, "groups", settings.spark)
     dates, outcomes = parse_dates(args.date), []
     with TERMINAL.steps("groups", len(dates), "dates") as step:

@@ -13,7 +13,7 @@ from ulr.dates import parse_dates
 from ulr.engine.session import start_session
 from ulr.pairs.stage import build_pairs
 from ulr.pipeline.describe import describe_pairs
-from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.tables import open_warehouse
 
 EXAMPLE = "ulr pairs --date 2026-01-01..2026-01-03 --set pairs.method=joint"
 
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     with TERMINAL.spark_tasks(f"pairs {method}"):
         outcome = build_pairs(
             partial(start_session, "pairs", settings.spark),
-            Warehouse(settings.warehouse.path),
+            open_warehouse(settings.warehouse),
             parse_dates(args.date),
             pairs=settings.pairs,
             features=settings.features.path,

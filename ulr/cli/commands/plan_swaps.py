@@ -20,7 +20,7 @@ from ulr.errors import UserError
 from ulr.experiments.plan import PlannedBucket, all_pairs_of, design
 from ulr.groups.window import window_dates
 from ulr.propensity.stage import plain_rates
-from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.tables import Warehouse, open_warehouse
 
 EXAMPLE = "ulr plan-swaps --date 2026-01-03 --out plan.json"
 
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Count the clicks of the window and print the plan."""
     experiment = settings.plan_swaps
     check_target("--out", args.out)
-    warehouse = Warehouse(settings.warehouse.path)
+    warehouse = open_warehouse(settings.warehouse)
     dates = window_dates(warehouse, args.date, settings.propensities.window_days)
     start = partial(start_session, "plan-swaps", settings.spark)
     with TERMINAL.spark_tasks("plan-swaps"):

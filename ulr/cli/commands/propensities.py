@@ -22,7 +22,7 @@ from ulr.propensity.stage import build_propensities, drift
 from ulr.propensity.tables import as_json, curve_table, summary_lines
 from ulr.report.charts.propensities import propensities_svg
 from ulr.report.tables import read_truth
-from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.tables import Warehouse, open_warehouse
 
 EXAMPLE = "ulr propensities --date 2026-01-03 --figure theta.svg"
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Estimate, publish, and print the estimates with their diagnostics."""
     check_target("--figure", args.figure, ".svg")
     truth = read_truth(args.truth) if args.truth else []
-    warehouse = Warehouse(settings.warehouse.path)
+    warehouse = open_warehouse(settings.warehouse)
     dates = window_dates(warehouse, args.date, settings.propensities.window_days)
     start = partial(start_session, "propensities", settings.spark)
     with TERMINAL.spark_tasks(f"propensities {dates[0]}..{dates[-1]}"):

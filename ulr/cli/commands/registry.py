@@ -15,7 +15,7 @@ from ulr.registry.client import registry_of
 from ulr.registry.outbox import queue_if_unavailable, queued, sync
 from ulr.registry.submission import submission_of
 from ulr.registry.tags import METHOD, ROLLED_BACK, VERDICT, WINDOW
-from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.tables import open_warehouse
 
 EXAMPLE = "ulr registry list"
 
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Run the action."""
-    warehouse, registry = Warehouse(settings.warehouse.path), registry_of(settings)
+    warehouse, registry = open_warehouse(settings.warehouse), registry_of(settings)
     if args.action == "list":
         versions = _versions(registry)
         print_table(_table(registry.name, versions))

@@ -14,7 +14,7 @@ from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Settings
 from ulr.report.store import FOLDER, latest_night, load_facts, page_location, write_page
 from ulr.warehouse.storage import Storage
-from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.tables import open_warehouse
 
 EXAMPLE = "ulr report 2026-01-03"
 
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Write the page next to its facts."""
-    storage = Warehouse(settings.warehouse.path).storage
+    storage = open_warehouse(settings.warehouse).storage
     name = args.run or latest_night(storage)
     content = write_page(storage, load_facts(storage, name))
     path, size = page_location(storage, name), len(content.encode())

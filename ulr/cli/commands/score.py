@@ -13,7 +13,7 @@ from ulr.engine.session import start_session
 from ulr.models.stage import build_scores
 from ulr.pipeline.judge import load_model_text
 from ulr.registry import CHAMPION
-from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.tables import open_warehouse
 
 EXAMPLE = "ulr score --model models:/ulr-ranker@champion --features data/simulated/features"
 
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Score and publish the table `scores`."""
-    warehouse = Warehouse(settings.warehouse.path)
+    warehouse = open_warehouse(settings.warehouse)
     name = args.model or f"models:/{settings.mlflow.registered_model}@{CHAMPION}"
     text = load_model_text(warehouse, name, settings)
     with TERMINAL.spark_tasks("score"):

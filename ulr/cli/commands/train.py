@@ -9,7 +9,7 @@ from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult
 from ulr.config.settings import Settings
 from ulr.pipeline.fit import Trial, fit
-from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.tables import open_warehouse
 
 EXAMPLE = "ulr train --set pairs.method=joint --set train.num_workers=2"
 
@@ -18,7 +18,7 @@ configure = add_force
 
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Train, and publish model.txt with its record."""
-    trial = Trial(settings.pairs.method, Warehouse(settings.warehouse.path), settings)
+    trial = Trial(settings.pairs.method, open_warehouse(settings.warehouse), settings)
     (outcome,) = fit([trial], TERMINAL, force=args.force)
     failures = outcome.training.failures if outcome.training else []
     return CommandResult(outcome.to_json() | {"failures": failures})

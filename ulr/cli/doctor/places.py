@@ -41,7 +41,7 @@ def _publish(warehouse: Warehouse, partition: str, value: int) -> None:
     table = pa.table({"value": [value]})
     before = warehouse.current(TABLE, partition)
     with warehouse.writing(TABLE, partition, f"v{value}") as transaction:
-        Storage(transaction.url).write_table(table, "part-00000.parquet")
+        transaction.write_table(table)
         _second_writer_is_refused(warehouse, partition)
         if warehouse.current(TABLE, partition) != before:
             raise UserError("the table changed before it was published")

@@ -20,8 +20,9 @@ from ulr.errors import LockTaken
 from ulr.propensity.daily.arms import cut_counts, sum_counts
 from ulr.propensity.daily.moments import DocumentFile, moment_table, sum_moments
 from ulr.propensity.daily.tasks import COUNTS, DOCUMENTS, Day, sum_window, tally_days
+from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.stage import publish_changed_partitions
-from ulr.warehouse.tables import Manifest, Warehouse, WriteTransaction
+from ulr.warehouse.tables import Warehouse, WriteTransaction
 
 TABLES = ("swap_documents", "swap_counts")  # the order of their publication
 DATES_AT_ONCE = 31  # per Spark job
@@ -96,8 +97,8 @@ def _publish(
             documents.publish({"rows": own[DOCUMENTS], "parts": day.parts})
             counts.publish({"rows": own[COUNTS]})
 
-    # The folder, because groups that were rebuilt by force have the fingerprint of the old ones.
-    inputs = {partition: {"groups": manifest.folder} for partition, manifest in groups.items()}
+    # The content, because groups that were rebuilt by force have the fingerprint of the old ones.
+    inputs = {partition: {"groups": manifest.content} for partition, manifest in groups.items()}
     for retry in range(_RETRIES + 1):
         try:
             return list(publish_changed_partitions(home, TABLES, inputs, write=write).values())

@@ -21,7 +21,8 @@ from ulr.propensity.daily.arms import ArmTally, sum_counts
 from ulr.propensity.daily.documents import merge_documents, part_of
 from ulr.propensity.daily.moments import DocumentFile, sum_moments
 from ulr.propensity.daily.tally import tally_file
-from ulr.warehouse.storage import Storage, open_filesystem
+from ulr.warehouse.filesystem import open_filesystem
+from ulr.warehouse.table_files import TableFiles
 
 DRIVER_BYTES = 16 << 20  # of groups that are tallied without a Spark job, in a quarter of a second
 BYTES_PER_PART = 64 << 20  # of groups, per file of `swap_documents`
@@ -123,7 +124,7 @@ def _write_parts(
         part, own = parts[number], tables.pop((number, kind))
         merged = sum_counts(own) if kind == COUNTS else merge_documents(own)
         url = days[part.day][0 if kind == COUNTS else 1]
-        Storage(url).write_table(merged, f"part-{part.number:05d}.parquet")
+        TableFiles(url).write_table(merged, f"part-{part.number:05d}.parquet")
         row = {"day": [part.day], "kind": [kind], "rows": [merged.num_rows]}
         types = [pa.int32(), pa.string(), pa.int64()]
         yield pa.RecordBatch.from_pydict(row, pa.schema(zip(row, types, strict=True)))

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ulr.training.data import COLUMNS
+from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.schema import pairs_schema
-from ulr.warehouse.storage import open_filesystem
 
 BATCH_QUERIES = 1024  # some megabytes of features
 
