@@ -2,6 +2,7 @@
 
 import json
 from html import unescape
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from ulr.cli.main import main
 from ulr.registry import Registry
 from ulr.warehouse.lock import hold
 from ulr.warehouse.storage import Storage
+from ulr.warehouse.tables import Warehouse
 
 FIRST, SECOND = ["--date", "2026-01-01"], ["--date", "2026-01-02"]
 
@@ -130,6 +132,22 @@ def test_the_page_of_a_night_is_stored_attached_and_can_be_rendered_again(
     assert main(["report", "2026-01-09", *flags]) == 2
     assert "no report 2026-01-09" in (message := capsys.readouterr().err)
     assert "available: 2026-01-01" in message
+
+
+@pytest.mark.parametrize("cut", [7, None])
+def test_a_night_rebuilds_damaged_groups_of_its_window(place, cut):
+    root, flags = place
+    assert main(["nightly", "--date", "2026-01-01..2026-01-02", *flags]) == 0
+    before = table_hashes(root / "warehouse")
+    damaged = Path(Warehouse(f"{root}/warehouse").files("groups", "dt=2026-01-01")[0])
+    content = damaged.read_bytes()
+    damaged.unlink()
+    if cut is not None:
+        damaged.write_bytes(content[:-cut])
+    assert main(["nightly", *SECOND, *flags]) == 0
+    message = summary(root, "2026-01-02")["stages"][0]["message"]
+    assert f"groups of 2026-01-01 rebuilt, because {damaged}" in message
+    assert table_hashes(root / "warehouse") == before
 
 
 def test_concurrent_nights_are_refused(place, capsys):

@@ -1,16 +1,21 @@
-"""Compare the tables of two folders byte by byte."""
+"""Compare the published tables of two folders byte by byte."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
 
+from ulr.warehouse.storage import Storage
+from ulr.warehouse.verify import published
+
 
 def table_hashes(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every Parquet file, by its path without the folder of its version."""
-    return {
-        str(file.relative_to(folder).parent.parent / file.name): hashlib.sha256(
-            file.read_bytes()
-        ).hexdigest()
-        for file in sorted(folder.rglob("*.parquet"))
-    }
+    """Return the SHA-256 of every published Parquet file, without the folder of its version."""
+    hashes = {}
+    for where, manifest in published(Storage(str(folder))):
+        assert manifest is not None, f"the manifest of {where} is damaged"
+        for file in manifest.files:
+            if file.name.endswith(".parquet"):
+                content = (folder / where / manifest.folder / file.name).read_bytes()
+                hashes[f"{where}/{file.name}"] = hashlib.sha256(content).hexdigest()
+    return hashes

@@ -27,6 +27,8 @@ class Warehouse(Section):
 
     path: str
     keep_days: Annotated[float, Field(ge=0)]
+    retention_days: Count | None
+    quarantine_days: Count | None
 
 
 class Examination(Section):

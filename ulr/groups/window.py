@@ -39,6 +39,14 @@ def groups_fingerprints(warehouse: Warehouse, dates: Sequence[dt.date]) -> dict[
     return {f"dt={d}": warehouse.require("groups", f"dt={d}").fingerprint for d in dates}
 
 
+def damage_of(warehouse: Warehouse, date: dt.date) -> str:
+    """Return what is wrong with the published groups of a date; "" if nothing is."""
+    manifest = warehouse.current("groups", f"dt={date}")
+    if manifest is None:
+        return f"the manifest of groups dt={date} is damaged"
+    return "; ".join(warehouse.damage(manifest)[:3])
+
+
 def sum_window(groups: pa.Table) -> tuple[pa.Table, Patterns]:
     """Sum the histograms of equal (query, segment, ranking) over dates, buckets and arms.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
+from ulr.warehouse.retention import Expired
 from ulr.warehouse.tables import Outcome
 
 if TYPE_CHECKING:  # import MLflow and LightGBM
@@ -36,7 +38,7 @@ def describe_groups(outcome: Outcome) -> str:
         text += f"; {number:,} {note}" if number else ""
     if counts.get("read") == 0:
         text += "; the log has no row of this date"
-    return _skipped(outcome, text)
+    return with_status(outcome, text)
 
 
 def describe_pairs(outcome: Outcome) -> str:
@@ -48,7 +50,7 @@ def describe_pairs(outcome: Outcome) -> str:
     )
     for name, note in _PAIR_NOTES.items():
         text += f"; {counts[name]:,} {note}" if counts.get(name) else ""
-    return _skipped(outcome, text)
+    return with_status(outcome, text)
 
 
 def describe_training(outcome: ModelOutcome) -> str:
@@ -62,7 +64,7 @@ def describe_training(outcome: ModelOutcome) -> str:
         text += f", by {len(workers)} workers"
     for number, reason in enumerate(failures, start=1):
         text += f"\n  attempt {number} failed, resumed from the last checkpoint: {reason}"
-    return text
+    return with_status(outcome, text)
 
 
 def describe_decision(decision: Decision) -> str:
@@ -79,5 +81,21 @@ def describe_decision(decision: Decision) -> str:
     return "\n".join([head, *lines])
 
 
-def _skipped(outcome: Outcome, text: str) -> str:
+def describe_expired(expired: list[Expired], *, dry_run: bool = False) -> str:
+    """Return what was removed, or would be, by table."""
+    if not expired:
+        return "nothing is older than its retention"
+    dates: dict[str, list[dt.date]] = {}
+    for one in expired:
+        dates.setdefault(one.table, []).append(one.date)
+    verb = "would remove" if dry_run else "removed"
+    parts = [f"{table} {span[0]} to {span[-1]} ({len(span)} dates)"
+             for table, span in sorted(dates.items())]  # fmt: skip
+    return f"{verb} {', '.join(parts)}: {sum(one.size for one in expired) / 1e6:,.1f} MB"
+
+
+def with_status(outcome: Outcome, text: str) -> str:
+    """Return the text of an outcome with a note if it was skipped, or rebuilt after damage."""
+    if outcome.damage:
+        return f"{text}; rebuilt, because {outcome.damage}"
     return f"unchanged, skipped ({text})" if outcome.skipped else text

@@ -11,10 +11,11 @@ from pyspark.sql import SparkSession
 from ulr.config.settings import Settings
 from ulr.dates import held_out
 from ulr.engine.session import start_session
+from ulr.errors import DamagedTable, UserError
 from ulr.evaluation.metrics import LOGGING
 from ulr.evaluation.totals import Totals, metric_values
 from ulr.groups.stage import build_groups
-from ulr.groups.window import window_dates
+from ulr.groups.window import damage_of, window_dates
 from ulr.models.published import read_model
 from ulr.pairs.stage import build_pairs
 from ulr.pipeline.describe import (
@@ -22,6 +23,7 @@ from ulr.pipeline.describe import (
     describe_groups,
     describe_pairs,
     describe_training,
+    with_status,
 )
 from ulr.pipeline.events import SILENT, Events
 from ulr.pipeline.fit import Trial, fit
@@ -30,7 +32,7 @@ from ulr.pipeline.stage_runner import StageResult
 from ulr.propensity.stage import build_propensities
 from ulr.propensity.tables import summary_lines
 from ulr.registry import CHAMPION
-from ulr.warehouse.tables import Warehouse, open_warehouse
+from ulr.warehouse.tables import Outcome, Warehouse, open_warehouse
 
 STAGES = ("groups", "propensities", "pairs", "train", "evaluate", "promote")
 
@@ -79,11 +81,27 @@ class Night:
         return start_session("nightly", self.settings.spark)
 
     def _groups(self) -> StageResult:
-        outcome = build_groups(
-            self._start, self.warehouse, self.date, log=self.settings.log,
-            groups=self.settings.groups, force=self.force,
+        outcome = self._build_groups(self.date, force=self.force)
+        message, rebuilt = describe_groups(outcome), self._rebuild_damaged()
+        return StageResult("; ".join([message, *rebuilt]), outcome.skipped and not rebuilt)
+
+    def _build_groups(self, date: dt.date, *, force: bool = False) -> Outcome:
+        return build_groups(
+            self._start, self.warehouse, date, log=self.settings.log,
+            groups=self.settings.groups, force=force,
         )  # fmt: skip
-        return StageResult(describe_groups(outcome), outcome.skipped)
+
+    def _rebuild_damaged(self) -> list[str]:
+        """Rebuild the damaged groups of the window's other dates; return a message for each."""
+        rebuilt = []
+        for date in self.window():
+            if damage := damage_of(self.warehouse, date):
+                try:
+                    self._build_groups(date)
+                except UserError as error:
+                    raise DamagedTable(f"{damage}, and it cannot be rebuilt: {error}") from None
+                rebuilt.append(f"groups of {date} rebuilt, because {damage}")
+        return rebuilt
 
     def _propensities(self) -> StageResult:
         outcome = build_propensities(
@@ -92,7 +110,7 @@ class Night:
         )  # fmt: skip
         if outcome.skipped:
             return StageResult("unchanged", skipped=True)
-        return StageResult(_joined(summary_lines(outcome.results)[:2]))
+        return StageResult(with_status(outcome, _joined(summary_lines(outcome.results)[:2])))
 
     def _pairs(self) -> StageResult:
         outcomes = [
@@ -119,6 +137,7 @@ class Night:
         message = (
             f"{metric} {value.value:.4f} [{value.lower:.4f}, {value.upper:.4f}]" if value else ""
         )
+        message = with_status(outcome, message) if outcome.damage else message
         metrics = {name: _values(outcome.totals, name) for name in (*self.methods, LOGGING)}
         details = {"pages": self._pages(), "metrics": metrics}
         return StageResult(message, outcome.skipped, details=details)

@@ -7,12 +7,19 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 
 from ulr.config.settings import Settings
+from ulr.pipeline.describe import describe_expired
 from ulr.pipeline.events import Events, StepContext
 from ulr.pipeline.night import STAGES, Night
 from ulr.pipeline.reports import report_night
 from ulr.pipeline.stage_runner import StageResult, Summary, run_stages
 from ulr.warehouse.lock import hold
-from ulr.warehouse.tables import open_warehouse
+from ulr.warehouse.retention import (
+    check_retention,
+    find_expired,
+    newest_date,
+    remove_expired,
+)
+from ulr.warehouse.tables import Warehouse, open_warehouse
 
 FOLDER = "nights"
 
@@ -26,7 +33,9 @@ def run_nights(
     force: bool = False,
 ) -> list[Summary]:
     """Run a night per date and return the summaries; the first failed night is the last."""
-    storage = open_warehouse(settings.warehouse).storage
+    check_retention(settings.warehouse, settings.propensities.window_days)
+    warehouse = open_warehouse(settings.warehouse)
+    storage = warehouse.storage
     skipped = STAGES.index(from_stage) if from_stage in STAGES else 0
     total = len(dates) * (len(STAGES) - skipped)
     summaries: list[Summary] = []
@@ -46,10 +55,20 @@ def run_nights(
             events.line(f"nightly {date}: {summary.outcome} in {summary.seconds:.1f} s -> {path}")
             with _recorded(summary):
                 report_night(night, summary, events)
+                _expire(warehouse, settings, events)
             storage.write_json(summary.to_json(), FOLDER, f"{date}.json")
             if summary.error is not None:
                 break
     return summaries
+
+
+def _expire(warehouse: Warehouse, settings: Settings, events: Events) -> None:
+    """Remove what is older than its retention, counted back from the newest date."""
+    today = newest_date(warehouse)
+    expired = find_expired(warehouse, settings.warehouse, today) if today else []
+    if expired:
+        remove_expired(warehouse, expired)
+        events.line(f"nightly: {describe_expired(expired)}")
 
 
 def _followed(

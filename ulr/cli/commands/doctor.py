@@ -12,7 +12,6 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from ulr.cli.arguments import no_options
 from ulr.cli.doctor import libraries, machine, places
 from ulr.cli.doctor.checks import (
     ERROR,
@@ -33,12 +32,17 @@ COLOURS = {OK: "green", WARNING: "yellow", ERROR: "bold red"}
 INSTALL = "python -m pip install --force-reinstall"
 
 
-configure = no_options
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--verify", action="store_true",
+        help="also read every published file and compare its SHA-256 with the manifest",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Run all checks, also after a failed one."""
-    results = [run_check(check) for check in checks_of(settings)]
+    checks = checks_of(settings) + (verify_checks(settings) if args.verify else [])
+    results = [run_check(check) for check in checks]
     print_table(result_table(results))
     failed = failed_checks(results)
     message = f"{len(failed)} of {len(results)} checks found an error: {', '.join(failed)}"
@@ -66,6 +70,12 @@ def checks_of(settings: Settings) -> list[Check]:
         Check("mlflow", partial(places.registry_answers, partial(_registry, settings)),
               "ulr doctor --set mlflow.local_path=/a/writable/folder"),
     ]  # fmt: skip
+
+
+def verify_checks(settings: Settings) -> list[Check]:
+    """Return the checks that read all tables."""
+    check = partial(places.tables_are_intact, settings.warehouse.path)
+    return [Check("tables", check, "run the stage of each named table; it rebuilds the partition")]
 
 
 def result_table(results: Sequence[Result]) -> Table:

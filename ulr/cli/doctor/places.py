@@ -19,9 +19,11 @@ from ulr.errors import UserError
 from ulr.warehouse.lock import hold
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
+from ulr.warehouse.verify import verify
 
 TABLE = "doctor-check"  # a temporary table in the warehouse
 TIMEOUT_S = 5.0
+_SHOWN = 5  # damaged files in the message
 
 
 def warehouse_publishes(url: str) -> Finding:
@@ -72,6 +74,17 @@ def _cleaned(storage: Storage, partition: str) -> Iterator[None]:
             storage.delete(TABLE)
         if not existed and storage.is_local and storage.is_empty():
             storage.delete()
+
+
+def tables_are_intact(url: str) -> Finding:
+    """Compare all files of the warehouse with the sizes and hashes in their manifests."""
+    found = verify(Storage(url))
+    size = f"{found.files:,} files of {found.partitions:,} partitions, {found.bytes / 1e9:.2f} GB"
+    if not found.damage:
+        return Finding(OK, f"{size}: all as they were published")
+    first = "; ".join(found.damage[:_SHOWN])
+    more = f"; and {len(found.damage) - _SHOWN} more" if len(found.damage) > _SHOWN else ""
+    return Finding(ERROR, f"{size}: {len(found.damage)} are damaged: {first}{more}")
 
 
 def registry_answers(open_registry: Callable[[], Any]) -> Finding:
