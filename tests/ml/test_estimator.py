@@ -88,6 +88,19 @@ def test_a_pipeline_gives_the_same_scores_after_saving_and_loading(shown, tmp_pa
     np.testing.assert_array_equal(*columns)
 
 
+def test_a_saved_model_that_was_changed_is_refused_before_lightgbm_reads_it(
+    spark, shown, tmp_path
+):
+    path = str(tmp_path / "model")
+    ranker().fit(shown).write().save(path)
+    text = spark.read.parquet(f"{path}/model").head()[0]
+    damaged = text.replace("left_child=", "left_child=9999 ", 1)
+    changed = spark.createDataFrame([(damaged,)], "model string")
+    changed.write.mode("overwrite").parquet(f"{path}/model")
+    with pytest.raises(UserError, match="is not a valid LightGBM text model"):
+        UnbiasedLambdaMARTModel.load(path)
+
+
 def test_parameters_are_set_and_read_like_those_of_spark():
     estimator = ranker(num_workers=3)
     assert estimator.getOrDefault(estimator.num_workers) == 3

@@ -20,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from ulr.cli.terminal import print_line, printing_above, progress_console
+from ulr.cli.terminal import print_line, print_warning, printing_above, progress_console
 from ulr.pipeline.events import Events, StepContext
 
 if TYPE_CHECKING:  # import LightGBM and pyspark
@@ -38,6 +38,10 @@ class TerminalEvents(Events):
     def line(self, text: str) -> None:
         """Print one result."""
         print_line(text)
+
+    def warning(self, text: str) -> None:
+        """Print one line on stderr."""
+        print_warning(text)
 
     @contextlib.contextmanager
     def steps(self, title: str, total: int, unit: str) -> Iterator[StepContext]:

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ulr.engine.quiet import output_to_log
+from ulr.redact import redact_text
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,11 @@ def print_document(document: Any) -> None:
 def print_error(text: str) -> None:
     """Print one line on stderr."""
     _write(f"ulr: {text}", _screens[-1].err or sys.stderr)
+
+
+def print_warning(text: str) -> None:
+    """Print one line on stderr, also with --quiet and --json."""
+    _write(f"ulr: warning: {redact_text(text)}", _screens[-1].err or sys.stderr)
 
 
 def _write(text: str, stream: TextIO) -> None:

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from ulr.errors import UserError
 from ulr.ml.params import RankerParams
 from ulr.models.booster import arrow_scorer, load_booster
+from ulr.models.check import read_checked
 
 _MODEL = "model"  # folder and column of a saved model's text
 
@@ -80,7 +81,7 @@ class ModelReader(MLReader[UnbiasedLambdaMARTModel]):
         row = spark.read.parquet(f"{path}/{_MODEL}").head()
         if row is None:
             raise UserError(f"{path}/{_MODEL} contains no model; save the model again")
-        model = UnbiasedLambdaMARTModel(row[_MODEL])
+        model = UnbiasedLambdaMARTModel(read_checked(str(row[_MODEL]).encode(), path))
         model._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(model, metadata)
         return model

@@ -19,13 +19,10 @@ def lightgbm_version() -> str:
     return lgb.__version__
 
 
-def load_booster(model_text: str, *, parameters: bool = False) -> lgb.Booster:
-    """Return a Booster of a model text that has passed `read_checked`.
-
-    parameters: also load those it was trained with, which are not checked; for models of our own.
-    """
+def load_booster(model_text: str) -> lgb.Booster:
+    """Return a Booster of a model text that has passed `read_checked`, without its parameters."""
     try:
-        return lgb.Booster(model_str=model_text if parameters else prediction_text(model_text))
+        return lgb.Booster(model_str=prediction_text(model_text))
     except (lgb.basic.LightGBMError, ValueError) as error:
         reason = str(error).split("\n", maxsplit=1)[0]
         raise UserError(f"LightGBM cannot read the model: {reason}; train it again") from None

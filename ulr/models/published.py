@@ -10,6 +10,7 @@ from typing import Any
 
 from ulr.errors import UserError
 from ulr.models.check import read_checked
+from ulr.models.files import read_model_file
 from ulr.pairs.weights import METHOD_NAMES
 from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.stage import fingerprint
@@ -64,14 +65,12 @@ def read_model(warehouse: Warehouse, name: str) -> str:
     if name in METHOD_NAMES:
         content = warehouse.read_file(model_manifest(warehouse, name), MODEL)
         return read_checked(content, name)
-    folder, _, file = name.rpartition("/")
-    storage = Storage(folder or ".")
-    if not file.endswith(".txt") or not storage.exists(file):
+    if not name.endswith(".txt") or not Storage(name).exists():
         raise UserError(
             f"--model {name}: expected a method ({', '.join(METHOD_NAMES)}) or a LightGBM text "
             "file (.txt)"
         )
-    return read_checked(storage.read_bytes(file), name)
+    return read_checked(read_model_file(name, name), name)
 
 
 def read_record(warehouse: Warehouse, method: str) -> dict[str, Any]:

@@ -23,6 +23,9 @@ class Events:
     def line(self, text: str) -> None:
         """Report one result."""
 
+    def warning(self, text: str) -> None:
+        """Report something that the user should check; the run goes on."""
+
     @contextlib.contextmanager
     def steps(self, title: str, total: int, unit: str) -> Iterator[StepContext]:
         """Count the steps of the block."""

@@ -17,15 +17,21 @@ from ulr.propensity.examination import WAREHOUSE, load_examination
 from ulr.registry import CHAMPION
 from ulr.registry.client import registry_of
 from ulr.registry.promotion import Decision, promote
+from ulr.registry.stored_model import Warn, ignore
 from ulr.registry.submission import submission_of
 from ulr.training.parameters import split_parameters
 from ulr.warehouse.tables import Warehouse, open_warehouse
 
 
-def load_model_text(warehouse: Warehouse, name: str, settings: Settings) -> str:
-    """Return a model's LightGBM text. name: registry URI, trained method or path of a text file."""
+def load_model_text(
+    warehouse: Warehouse, name: str, settings: Settings, warn: Warn = ignore
+) -> str:
+    """Return a model's LightGBM text. name: registry URI, trained method or path of a text file.
+
+    warn: receives a line about a registered model that is used without a check of its hash.
+    """
     if name.startswith(("models:/", "runs:/")):
-        return registry_of(settings).model_text(name)
+        return registry_of(settings).model_text(name, warn)
     return read_model(warehouse, name)
 
 
@@ -75,11 +81,17 @@ def estimates_of(outcome: EvaluationOutcome, names: Sequence[str]) -> list[dict[
 
 
 def challenge_champion(
-    date: str, settings: Settings, *, dry_run: bool = False, force: str | None = None
+    date: str,
+    settings: Settings,
+    *,
+    dry_run: bool = False,
+    force: str | None = None,
+    warn: Warn = ignore,
 ) -> Decision:
     """Register the configured method's model and promote it if it passes the gate.
 
-    force: a reason to promote it whatever the gate decides.
+    force: a reason to promote it whatever the gate decides. warn: receives a line about a champion
+    without a hash, and about queued models that cannot be sent.
     """
     warehouse = open_warehouse(settings.warehouse)
     return promote(
@@ -91,6 +103,7 @@ def challenge_champion(
         published_propensities=settings.pairs.propensities == WAREHOUSE,
         dry_run=dry_run,
         force=force,
+        warn=warn,
     )
 
 

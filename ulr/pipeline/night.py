@@ -147,7 +147,9 @@ class Night:
         return sum(m.counts["pages"] for m in manifests if m)
 
     def _promote(self) -> StageResult:
-        decision = challenge_champion(self.evaluation_window(), self.settings)
+        decision = challenge_champion(
+            self.evaluation_window(), self.settings, warn=self.events.warning
+        )
         message = _joined(describe_decision(decision).splitlines())
         kept = _values(decision.totals, CHAMPION) if decision.outcome == "kept" else {}
         details = decision.to_json() | {"champion_metrics": kept}

@@ -13,6 +13,8 @@ import os
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 # Under spark-submit stdout may have to be exactly one JSON document.
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+# Models are read as text; MLflow must not unpickle one either, even if the user has allowed it.
+os.environ["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] = "false"
 
 from ulr.registry.client import CHALLENGER, CHAMPION, RegisteredVersion, Registry
 

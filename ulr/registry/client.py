@@ -27,7 +27,8 @@ from ulr.config.settings import Settings
 from ulr.errors import UserError
 from ulr.registry import tags as tag_names
 from ulr.registry.connection import TRACKING_URI, connected, create_database
-from ulr.registry.runs import read_model_text, write_files, write_model, write_record
+from ulr.registry.runs import write_files, write_model, write_record
+from ulr.registry.stored_model import EXPECTED, Warn, ignore, read_stored_model, sha256_of
 from ulr.registry.submission import Submission
 from ulr.warehouse.stage import fingerprint
 
@@ -78,8 +79,9 @@ class Registry:
             return known
         with self._connected():
             self._delete_runs(tag_names.FINGERPRINT, submission.fingerprint)
-            model_id = self._log_run(submission, submission.tags)
-            return _registered(self._create_version(model_id, submission.tags), new=True)
+            tags = submission.tags | {tag_names.MODEL_SHA256: sha256_of(submission.model)}
+            model_id = self._log_run(submission, tags)
+            return _registered(self._create_version(model_id, tags), new=True)
 
     def log_comparison(
         self, name: str, submissions: Sequence[Submission], rows: Sequence[Mapping[str, Any]]
@@ -101,7 +103,9 @@ class Registry:
             ) as parent:
                 for submission in submissions:
                     self._delete_runs(tag_names.LIVE, submission.fingerprint)
-                    self._log_run(submission, _compared(submission.tags), nested=True)
+                    tags = _compared(submission.tags)
+                    tags[tag_names.MODEL_SHA256] = sha256_of(submission.model)
+                    self._log_run(submission, tags, nested=True)
                 table = {column: [row[column] for row in rows] for column in rows[0]}
                 self.client.log_table(parent.info.run_id, table, "comparison.json")
             return parent.info.run_id
@@ -163,17 +167,17 @@ class Registry:
         with self._connected():
             self.client.log_text(run_id, page, "report.html")
 
-    def model_text(self, uri: str) -> str:
-        """Return the LightGBM text of a model by URI, such as models:/NAME@champion."""
+    def model_text(self, uri: str, warn: Warn = ignore) -> str:
+        """Return the LightGBM text of a model by URI, such as models:/NAME@champion.
+
+        warn: receives a line if the version has no hash to compare the text with.
+        """
         with self._connected():
             try:
-                return read_model_text(uri)
+                return read_stored_model(self.client, uri, warn)
             except MlflowException as error:
                 if error.error_code in _MISSING:
-                    raise UserError(
-                        f"no model {uri} at {self.uri}; expected models:/NAME/VERSION or "
-                        "models:/NAME@ALIAS, see `ulr registry list`"
-                    ) from None
+                    raise UserError(f"no model {uri} at {self.uri}; expected {EXPECTED}") from None
                 raise
 
     def experiment_id(self) -> str:
@@ -236,7 +240,7 @@ class Registry:
                 nested=nested,
             ) as run,
         ):
-            model_id = write_model(submission, write_files(submission, Path(folder)))
+            model_id = write_model(submission, write_files(submission, Path(folder)), tags)
             write_record(self.client, run.info.run_id, model_id, submission, Path(folder))
             return model_id
 

@@ -19,6 +19,7 @@ from ulr.registry import gate, tags
 from ulr.registry.client import CHALLENGER, CHAMPION, RegisteredVersion, Registry
 from ulr.registry.gate import Check, Verdict
 from ulr.registry.outbox import queue_if_unavailable, sync
+from ulr.registry.stored_model import Warn, ignore
 from ulr.registry.submission import SAMPLE_SIZE, Submission
 from ulr.warehouse.tables import Warehouse
 
@@ -56,16 +57,18 @@ def promote(
     published_propensities: bool,
     dry_run: bool = False,
     force: str | None = None,
+    warn: Warn = ignore,
 ) -> Decision:
     """Register the model as challenger, and make it champion if it passes the gate.
 
     published_propensities: the model uses those of the warehouse, so their diagnostics count.
-    force: a reason to promote it whatever the gate decides.
+    force: a reason to promote it whatever the gate decides. warn: receives lines for the user.
     """
     findings = _findings(warehouse) if published_propensities else []
     assess = partial(
-        _assess, registry, submission, evaluate, settings, findings=findings, force=force
-    )
+        _assess, registry, submission, evaluate, settings,
+        findings=findings, force=force, warn=warn,
+    )  # fmt: skip
     if dry_run:
         return assess()
     with queue_if_unavailable(warehouse, submission):
@@ -84,6 +87,7 @@ def _assess(
     *,
     findings: list[dict[str, Any]],
     force: str | None,
+    warn: Warn,
 ) -> Decision:
     """Run every check; change nothing."""
     champion = registry.version_with_alias(CHAMPION)
@@ -91,7 +95,7 @@ def _assess(
         return Decision("champion", champion.version, champion.version, _was_promoted(champion))
     comparison, totals, lead = Check(True, "there is no champion yet"), None, None
     if champion:
-        text = registry.model_text(f"models:/{registry.name}/{champion.version}")
+        text = registry.model_text(f"models:/{registry.name}/{champion.version}", warn)
         if difference := incomparable(text, submission.model):
             comparison = Check(False, difference)
         else:

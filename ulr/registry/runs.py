@@ -1,32 +1,26 @@
-"""Write a trained model and its record (settings, metrics, files) to a run; read a model."""
+"""Write a trained model and its record (settings, metrics, files) to a run."""
 
 from __future__ import annotations
 
 import json
 import math
-import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import mlflow.lightgbm
 import numpy as np
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
-from mlflow.lightgbm import FLAVOR_NAME
-from mlflow.models import Model, ModelSignature
-from mlflow.models.model import MLMODEL_FILE_NAME
-from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+from mlflow.models import ModelSignature
 from mlflow.types.schema import Schema, TensorSpec
 
-from ulr.errors import UserError
 from ulr.models.booster import lightgbm_version, load_booster
-from ulr.models.check import read_checked
 from ulr.registry.submission import Submission
 from ulr.report.charts.propensities import propensities_svg
 
 _PARAM_LENGTH = 500
-_BOOSTER = "lightgbm.basic.Booster"
 
 
 def history_name(metric: str) -> str:
@@ -34,14 +28,16 @@ def history_name(metric: str) -> str:
     return f"validation_{metric}"
 
 
-def write_model(submission: Submission, files: Sequence[Path]) -> str:
-    """Log the Booster and files in MLflow's LightGBM flavour to the active run; return its id.
+def write_model(submission: Submission, files: Sequence[Path], tags: Mapping[str, str]) -> str:
+    """Log model and files in MLflow's LightGBM flavour to the active run; return the model's id.
 
     Loading the model requires lightgbm but not this package. The model is logged before the
     metrics: MLflow would request the history of each metric of the run, one by one, to find those
-    that belong to the model.
+    that belong to the model. tags: of the logged model.
     """
-    booster = load_booster(submission.model, parameters=True)
+    booster = load_booster(submission.model)
+    # The stored file has the bytes that were hashed, with parameters that LightGBM has not read.
+    vars(booster)["save_model"] = partial(_write_text, submission.model)
     example = np.array(submission.example, np.float32)
     inputs = Schema([TensorSpec(np.dtype("float32"), (-1, booster.num_feature()))])
     outputs = Schema([TensorSpec(np.dtype("float64"), (-1,))])
@@ -49,12 +45,18 @@ def write_model(submission: Submission, files: Sequence[Path]) -> str:
         booster,
         name="model",
         params=_params(submission),
+        tags=dict(tags),
         signature=ModelSignature(inputs, outputs),
         input_example=example if example.size else None,
         pip_requirements=[f"lightgbm=={lightgbm_version()}"],
         extra_files=[path.as_uri() for path in files],
+        validate_serving_input=False,  # it would call the flavour's loader
     )
     return info.model_id
+
+
+def _write_text(text: str, path: str) -> None:
+    Path(path).write_bytes(text.encode())
 
 
 def write_record(
@@ -73,24 +75,6 @@ def write_record(
                     for step, v in enumerate(values, start=1) if math.isfinite(v)]  # fmt: skip
     client.log_batch(run_id, metrics=metrics, params=params)
     client.log_artifacts(run_id, str(folder))
-
-
-def read_model_text(uri: str) -> str:
-    """Return the text of a LightGBM model by URI; of its folder, two files are downloaded.
-
-    The folder has about twenty files, and each is a request.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        repository = get_artifact_repository(uri)
-        flavors = Model.load(repository.download_artifacts(MLMODEL_FILE_NAME, folder)).flavors
-        flavor = flavors.get(FLAVOR_NAME, {})
-        if flavor.get("model_class", _BOOSTER) != _BOOSTER or "data" not in flavor:
-            raise UserError(
-                f"model {uri} has the flavours {', '.join(flavors)}; expected a LightGBM Booster, "
-                "logged with mlflow.lightgbm.log_model"
-            )
-        path = repository.download_artifacts(flavor["data"], folder)
-        return read_checked(Path(path).read_bytes(), uri)
 
 
 def write_files(submission: Submission, folder: Path) -> list[Path]:

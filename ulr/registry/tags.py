@@ -9,6 +9,7 @@ METHOD = "ulr.method"  # pairs.method
 WINDOW = "ulr.window"  # the dates it was trained on, as FIRST..LAST
 PAIRS = "ulr.pairs"  # fingerprint of its pairs
 GROUPS = "ulr.groups"  # fingerprint of its groups
+MODEL_SHA256 = "ulr.model_sha256"  # of the model's text; compared when the model is read
 
 # Of a version and its run, written by the gate.
 VERDICT = "ulr.verdict"  # promoted | kept

@@ -37,7 +37,8 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     warehouse = open_warehouse(settings.warehouse)
     names = list(dict.fromkeys(args.model or [settings.pairs.method]))
     with TERMINAL.spark_tasks("evaluate"):
-        models = {name: load_model_text(warehouse, name, settings) for name in names}
+        models = {name: load_model_text(warehouse, name, settings, TERMINAL.warning)
+                  for name in names}  # fmt: skip
         outcome = evaluate_window(warehouse, args.date, models, settings, force=args.force)
     if outcome.skipped:
         print_line("evaluate: unchanged, skipped")

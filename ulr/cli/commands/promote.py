@@ -36,7 +36,9 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     if not args.date:
         raise UserError("promote needs --date, the window to evaluate on (or --rollback REASON)")
     with TERMINAL.spark_tasks("promote"):
-        decision = challenge_champion(args.date, settings, dry_run=args.dry_run, force=args.force)
+        decision = challenge_champion(
+            args.date, settings, dry_run=args.dry_run, force=args.force, warn=TERMINAL.warning
+        )
     print_line(f"promote: {describe_decision(decision)}")
     return CommandResult(
         {"outcome": decision.outcome, "version": decision.version, "champion": decision.champion,

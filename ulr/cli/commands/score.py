@@ -32,7 +32,7 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Score and publish the table `scores`."""
     warehouse = open_warehouse(settings.warehouse)
     name = args.model or f"models:/{settings.mlflow.registered_model}@{CHAMPION}"
-    text = load_model_text(warehouse, name, settings)
+    text = load_model_text(warehouse, name, settings, TERMINAL.warning)
     with TERMINAL.spark_tasks("score"):
         outcome = build_scores(
             partial(start_session, "score", settings.spark),
