@@ -42,6 +42,7 @@ setup(
         "ulr.report": ["*.css", "*.js", "templates/*.html"],
     },
     install_requires=[
+        "cryptography>=43",  # installed by mlflow; encrypts the training network
         "Jinja2>=3.1",
         "lightgbm>=4.7,<5",
         "MarkupSafe>=2.1",

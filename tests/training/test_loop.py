@@ -14,10 +14,11 @@ from tests.support.rendezvous import on_threads
 from ulr.errors import UserError
 from ulr.training.checkpoint import TrainState, state_from_json
 from ulr.training.data import split_queries
-from ulr.training.distributed.communicator import Communicator, PeerLost, single_rank
+from ulr.training.distributed.communicator import Communicator, single_rank
 from ulr.training.distributed.local_ranks import train_local_ranks
+from ulr.training.distributed.peer import PeerLost
 from ulr.training.local import sampled_bins
-from ulr.training.loop import TrainingLoop, ignore
+from ulr.training.loop import RankMismatchError, TrainingLoop, ignore
 from ulr.training.objective import initial_biases
 from ulr.training.plan import TrainPlan
 from ulr.training.shard import RankShards, build_shard
@@ -67,9 +68,14 @@ def loop_of(communicator: Communicator, plan: TrainPlan, state: TrainState) -> T
     return TrainingLoop(communicator, plan, plan.learner(), shards, state)
 
 
-def train_on(workers: int, plan: TrainPlan, state: TrainState | None = None):
+def train_on(
+    workers: int,
+    plan: TrainPlan,
+    state: TrainState | None = None,
+    saved: list[TrainState] | None = None,
+):
     """Return the final state of every worker, and the checkpoints of the first one."""
-    saved: list[TrainState] = []
+    saved = [] if saved is None else saved
     start = state or TrainState()
     if workers == 1:
         shards = [shards_of(rank, 2, plan, start) for rank in range(2)]
@@ -209,3 +215,19 @@ def test_an_unexpected_number_of_features_is_rejected():
     narrow = replace(TRAIN_DATA, features=TRAIN_DATA.features[:, 1:])
     with pytest.raises(UserError, match=f"{WIDTH - 1} values where another row has {WIDTH}"):
         build_shard([narrow], bins, narrow.pairs.rows)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ranks_with_different_models_fail_before_a_checkpoint_is_saved(workers, monkeypatch):
+    grow = TrainingLoop._grow_segment
+
+    def grow_another_model(loop: TrainingLoop, *args: object) -> TrainState:
+        state = grow(loop, *args)
+        damaged = loop.communicator.rank == 1 and state.num_iterations == 10
+        return replace(state, model=state.model.replace("1", "2", 1)) if damaged else state
+
+    monkeypatch.setattr(TrainingLoop, "_grow_segment", grow_another_model)
+    saved: list[TrainState] = []
+    with pytest.raises((RankMismatchError, PeerLost), match="different models after 10 iterations"):
+        train_on(workers, plan_of(), saved=saved)
+    assert [state.num_iterations for state in saved] == [5]

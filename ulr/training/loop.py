@@ -9,6 +9,8 @@ checkpoint.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -31,6 +33,10 @@ CheckpointCallback = Callable[[TrainState], None]
 # Called with the iteration, from 1, and its validation value, if there is one.
 IterationCallback = Callable[[int, float | None], None]
 NetworkCheck = Callable[[], None]
+
+
+class RankMismatchError(RuntimeError):
+    """The ranks computed different models: a fault of memory, a processor or a library."""
 
 
 def ignore(*_: object) -> None:
@@ -90,6 +96,7 @@ class TrainingLoop:
         with open_network(self.communicator, self.train.rows, self.units) as check:
             while not self.state.finished:
                 self.state = self._grow_segment(check, on_iteration)
+                self._check_agreement()  # before a state that is wrong could be saved
                 on_checkpoint(self.state)
         return self.state
 
@@ -121,6 +128,18 @@ class TrainingLoop:
             state, num_iterations=first + grown, model=model, biases=self.objective.biases,
             history=tuple(history), finished=finished,
         )  # fmt: skip
+
+    def _check_agreement(self) -> None:
+        """Raise unless all ranks have the same state: model, biases and validation values.
+
+        If every rank's hash is the mean of all hashes, they are equal.
+        """
+        content = json.dumps(self.state.as_json()).encode()
+        own = np.frombuffer(hashlib.sha256(content).digest(), np.uint32).astype(np.int64)
+        if (self.communicator.sum(own) != self.communicator.size * own).any():
+            raise RankMismatchError(
+                f"the ranks have different models after {self.state.num_iterations} iterations"
+            )
 
     def _make_booster(self, first: int) -> lgb.Booster:
         parameters = self.learner.for_ranks(self.communicator.size, self.units)

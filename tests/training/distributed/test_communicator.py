@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 
 import numpy as np
 import pytest
 
 from tests.support.rendezvous import OnProcesses, on_threads
+from tests.support.waiting import LIMIT_S
 from ulr.errors import UserError
-from ulr.training.distributed.communicator import Communicator, PeerLost
+from ulr.training.distributed import peer
+from ulr.training.distributed.communicator import Communicator
+from ulr.training.distributed.peer import PeerLost
 from ulr.training.distributed.rendezvous import Listener
 
 
@@ -54,12 +58,40 @@ def test_many_messages_some_of_them_empty_keep_their_order():
     def work(communicator: Communicator) -> bool:
         rank = communicator.rank
         return all(
-            communicator.allgather(b"x" * (n % 5) * (rank + 1))[1 - rank]
+            communicator.allgather(
+                b"x" * (n % 5) * (rank + 1), [n % 5 * (r + 1) for r in range(2)]
+            )[1 - rank]
             == b"x" * (n % 5) * (2 - rank)
             for n in range(500)
         )
 
     assert on_threads(2, work) == [True, True]
+
+
+def test_messages_of_unknown_length_are_exchanged_up_to_a_limit():
+    def work(communicator: Communicator) -> list[bytes]:
+        return communicator.allgather_messages(b"m" * (3 * communicator.rank), 3)
+
+    assert on_threads(2, work) == [[b"", b"mmm"]] * 2
+    with pytest.raises(PeerLost, match="worker 2 announced a message of 6 bytes, more than 3"):
+        on_threads(3, work)
+
+
+def test_a_peer_that_only_sends_heartbeats_is_given_up(monkeypatch):
+    monkeypatch.setattr(peer, "TIMEOUTS_PER_EXCHANGE", 2)
+    finished = threading.Event()
+
+    def work(communicator: Communicator) -> str:
+        if communicator.rank == 1:
+            finished.wait(LIMIT_S)
+            return ""
+        with pytest.raises(PeerLost) as lost:
+            communicator.allgather(b"x")
+        finished.set()
+        return str(lost.value)
+
+    reasons = on_threads(2, work, timeout=2.0)
+    assert reasons[0] == "worker 1 sends heartbeats, but did not finish an exchange in time"
 
 
 def test_heartbeats_keep_a_worker_that_computes_for_longer_than_the_timeout():

@@ -32,11 +32,11 @@ def shake_hands(secret: bytes, **claims: int) -> tuple[object, object]:
     def responder(sock: socket.socket) -> object:
         with sock:
             try:
-                rank = respond(sock, SECRET, rank=0, size=2, deadline=deadline)
+                result = respond(sock, SECRET, rank=0, size=2, deadline=deadline)
                 accept(sock, deadline)
             except (HandshakeFailed, OSError) as error:
                 return error
-            return rank
+            return result
 
     first, second = socket.socketpair()
     with ThreadPoolExecutor(2) as pool:
@@ -45,7 +45,16 @@ def shake_hands(secret: bytes, **claims: int) -> tuple[object, object]:
 
 
 def test_two_workers_with_the_same_secret_accept_each_other():
-    assert shake_hands(SECRET) == (None, 1)
+    initiator, (rank, responder) = shake_hands(SECRET)
+    assert rank == 1
+    assert (initiator.send, initiator.receive) == (responder.receive, responder.send)
+    assert initiator.send != initiator.receive
+
+
+def test_every_connection_has_its_own_keys():
+    keys = [key for _ in range(2) for key in shake_hands(SECRET)[0]]
+    assert len(set(keys)) == 4
+    assert {len(key) for key in keys} == {32}
 
 
 @pytest.mark.parametrize("secret", [secret_for("token", 2), secret_for("another", 1)])
@@ -65,3 +74,9 @@ def test_the_deadline_ends_a_handshake():
     first, second = socket.socketpair()
     with first, second, pytest.raises(HandshakeFailed, match="timed out"):
         respond(second, SECRET, rank=0, size=2, deadline=time.monotonic() - 1.0)
+
+
+def test_an_initiator_that_sends_nothing_is_not_waited_for_until_the_deadline():
+    first, second = socket.socketpair()
+    with first, second, pytest.raises((HandshakeFailed, TimeoutError), match="timed out"):
+        respond(second, SECRET, rank=0, size=2, deadline=time.monotonic() + 3600.0)

@@ -25,12 +25,12 @@ from ulr.training.checkpoint import TrainState
 from ulr.training.distributed import lightgbm_network, local_communicator, local_ranks
 from ulr.training.distributed.communicator import (
     Communicator,
-    PeerLost,
     connected_pair,
     single_rank,
 )
 from ulr.training.distributed.lightgbm_network import ROOT_UNITS, open_network, units_per_row
 from ulr.training.distributed.local_communicator import LocalCommunicator, local_pair
+from ulr.training.distributed.peer import PeerLost
 from ulr.training.local import _split_over_ranks, sampled_bins
 from ulr.training.plan import TrainPlan
 
@@ -302,6 +302,7 @@ def test_functions_are_compiled_without_a_cache_if_numba_can_write_to_no_folder(
 CACHED = """
 import threading, numpy as np
 from ulr.training.distributed.local_communicator import LocalCommunicator, local_pair
+from ulr.training.distributed.peer import PeerLost
 def work(communicator):
     assert isinstance(communicator, LocalCommunicator)
     with communicator:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.rendezvous import TOKEN, connect
 from ulr.errors import UserError
-from ulr.training.distributed.communicator import PeerLost
+from ulr.training.distributed.peer import Connection, PeerLost
 from ulr.training.distributed.rendezvous import Listener, _Rendezvous
 
 
@@ -56,13 +56,13 @@ def test_a_second_connection_that_fails_leaves_the_peer_missing():
     """Otherwise the communicator would get the closed socket of the first connection."""
     meeting = _Rendezvous(0, 3, b"secret", time.monotonic() + 3.0)
     pairs = [socket.socketpair() for _ in range(3)]
-    meeting.sockets[1] = pairs[0][0]
+    meeting.connections[1] = Connection(pairs[0][0], None)
     pairs[1][0].close()  # worker 1 retries, and disconnects before it is accepted
-    meeting.verified.put((1, pairs[1][0]))
-    meeting.verified.put((2, pairs[2][0]))
+    meeting.verified.put((1, Connection(pairs[1][0], None)))
+    meeting.verified.put((2, Connection(pairs[2][0], None)))
     with pytest.raises(PeerLost, match="worker 1 did not connect in time"):
         meeting.wait_for_higher_ranks()
-    assert meeting.sockets[1] is None
+    assert meeting.connections[1] is None
     for sock in (s for pair in pairs for s in pair):
         sock.close()
 

@@ -62,7 +62,7 @@ def _connect(job: Job) -> Communicator:
         addresses = map(json.loads, context.allGather(json.dumps(listener.address)))
         return listener.rendezvous(
             [(host, port) for host, port in addresses], rank,
-            token=job.token, attempt=job.attempt, timeout=job.worker_timeout,
+            token=job.token, attempt=job.attempt, timeout=job.worker_timeout, sealed=job.sealed,
         )  # fmt: skip
 
 

@@ -5,8 +5,9 @@
     initiator  HMAC(secret, "initiator", all bytes so far)
     responder  one byte: accepted
 
-The secret is never sent. An unexpected byte ends only the handshake that it arrived in. Deadlines
-are values of `time.monotonic`.
+The secret is never sent. An unexpected byte ends only the handshake that it arrived in. The first
+message of an initiator must arrive within FIRST_MESSAGE_S, so that connections that send nothing
+are closed. Deadlines are values of `time.monotonic`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ import socket
 import struct
 import time
 
+from ulr.training.distributed.seal import Keys, derive_keys
+
+FIRST_MESSAGE_S = 1.0
 _MAGIC = b"ulrtrain"
 _HELLO = struct.Struct("!8sHHH16s")
 _NONCE_BYTES, _PROOF_BYTES = 16, 32
@@ -34,37 +38,55 @@ def secret_for(token: str, attempt: int) -> bytes:
 
 
 def initiate(
-    sock: socket.socket, secret: bytes, *, rank: int, to: int, size: int, deadline: float
-) -> None:
-    """Authenticate rank `rank` to rank `to` of `size`, and verify the other side."""
+    sock: socket.socket,
+    secret: bytes,
+    *,
+    rank: int,
+    to: int,
+    size: int,
+    deadline: float,
+    reply_deadline: float | None = None,
+) -> Keys:
+    """Authenticate rank `rank` to rank `to` of `size`, and verify the other side.
+
+    reply_deadline: for the proof, which is sent at once. The last byte may take until `deadline`,
+    because the responder accepts a connection when it has made its own.
+    """
+    proof_deadline = deadline if reply_deadline is None else min(deadline, reply_deadline)
     hello = _HELLO.pack(_MAGIC, rank, to, size, os.urandom(_NONCE_BYTES))
-    _send(sock, hello, deadline)
-    reply = _receive(sock, _NONCE_BYTES + _PROOF_BYTES, deadline)
+    send(sock, hello, proof_deadline)
+    reply = receive(sock, _NONCE_BYTES + _PROOF_BYTES, proof_deadline)
     nonce, proof = reply[:_NONCE_BYTES], reply[_NONCE_BYTES:]
     _check(proof, _prove(secret, b"responder", hello, nonce))
-    _send(sock, _prove(secret, b"initiator", hello, nonce), deadline)
-    if _receive(sock, 1, deadline) != _ACCEPTED:
+    send(sock, _prove(secret, b"initiator", hello, nonce), deadline)
+    if receive(sock, 1, deadline) != _ACCEPTED:
         raise HandshakeFailed("unexpected last byte of the handshake")
+    there, back = derive_keys(secret, hello, nonce)
+    return Keys(send=there, receive=back)
 
 
-def respond(sock: socket.socket, secret: bytes, *, rank: int, size: int, deadline: float) -> int:
-    """Verify an initiator and return its rank. It is connected only after `accept`."""
-    hello = _receive(sock, _HELLO.size, deadline)
+def respond(
+    sock: socket.socket, secret: bytes, *, rank: int, size: int, deadline: float
+) -> tuple[int, Keys]:
+    """Verify an initiator; return its rank and the keys. It is connected only after `accept`."""
+    hello = receive(sock, _HELLO.size, min(deadline, time.monotonic() + FIRST_MESSAGE_S))
     magic, initiator, to, count, _ = _HELLO.unpack(hello)
     if magic != _MAGIC or to != rank or count != size or not rank < initiator < size:
         raise HandshakeFailed("unexpected first message of the handshake")
     nonce = os.urandom(_NONCE_BYTES)
-    _send(sock, nonce + _prove(secret, b"responder", hello, nonce), deadline)
-    _check(_receive(sock, _PROOF_BYTES, deadline), _prove(secret, b"initiator", hello, nonce))
-    return initiator
+    send(sock, nonce + _prove(secret, b"responder", hello, nonce), deadline)
+    _check(receive(sock, _PROOF_BYTES, deadline), _prove(secret, b"initiator", hello, nonce))
+    there, back = derive_keys(secret, hello, nonce)
+    return initiator, Keys(send=back, receive=there)
 
 
 def accept(sock: socket.socket, deadline: float) -> None:
     """Confirm the connection to a verified initiator."""
-    _send(sock, _ACCEPTED, deadline)
+    send(sock, _ACCEPTED, deadline)
 
 
-def _receive(sock: socket.socket, size: int, deadline: float) -> bytes:
+def receive(sock: socket.socket, size: int, deadline: float) -> bytes:
+    """Return the next `size` bytes, or raise if they do not arrive by the deadline."""
     content = b""
     while len(content) < size:
         _set_timeout(sock, deadline)
@@ -75,7 +97,8 @@ def _receive(sock: socket.socket, size: int, deadline: float) -> bytes:
     return content
 
 
-def _send(sock: socket.socket, content: bytes, deadline: float) -> None:
+def send(sock: socket.socket, content: bytes, deadline: float) -> None:
+    """Send all bytes, or raise if the deadline passes."""
     _set_timeout(sock, deadline)
     sock.sendall(content)
 

@@ -25,8 +25,9 @@ from typing import Any
 from lightgbm.basic import _LIB, _safe_call
 
 from ulr.kernels.collectives import ROOT_BYTES, ROWS, UNITS
-from ulr.training.distributed.communicator import Buffer, Communicator
+from ulr.training.distributed.communicator import Communicator
 from ulr.training.distributed.local_communicator import UNKNOWN_LAYOUT, LocalCommunicator
+from ulr.training.distributed.seal import Buffer
 
 _INT, _INT32, _POINTER = ctypes.c_int, ctypes.c_int32, ctypes.c_void_p
 _SIZES = ctypes.POINTER(_INT32)
@@ -71,17 +72,18 @@ class Network:
             self.check()
             view = _view(content, size)
             parts = [view[starts[b] : starts[b] + lengths[b]] for b in range(blocks)]
-            received = self.communicator.exchange(parts)
+            # Every part has exactly the bytes that the reducer reads.
+            received = self.communicator.exchange(parts, [length] * blocks)
             add = self._reducer(reducer[0])
-            ctypes.memmove(output, _address(received[0]), length)
+            ctypes.memmove(output, _pointer(received[0]), length)
             for part in received[1:]:
-                add(_address(part), output, item, length)
+                add(_pointer(part), output, item, length)
         except BaseException as error:
             self.error = self.error or error
             ctypes.memset(output, 0, output_size)
 
     def _allgather(self, *arguments: Any) -> None:
-        content, size, starts, lengths, _, output, output_size = arguments
+        content, size, starts, lengths, blocks, output, output_size = arguments
         rank = self.communicator.rank
         try:
             self.check()
@@ -90,9 +92,10 @@ class Network:
             own = _view(output + starts[rank], size)
             if size == ROOT_BYTES:
                 own[:] = self._scale_rows(own)
-            for block, part in enumerate(self.communicator.allgather(own)):
+            parts = self.communicator.allgather(own, lengths[:blocks])
+            for block, part in enumerate(parts):
                 if block != rank:
-                    ctypes.memmove(output + starts[block], _address(part), lengths[block])
+                    ctypes.memmove(output + starts[block], _pointer(part), lengths[block])
         except BaseException as error:
             self.error = self.error or error
             ctypes.memset(output, 0, output_size)
@@ -159,6 +162,8 @@ def _view(address: int, size: int) -> memoryview:
     return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
 
 
-def _address(content: Any) -> int:
-    """Return the address of a writable buffer's first byte."""
+def _pointer(content: Any) -> int | bytes:
+    """Return bytes or a writable buffer as an argument of a C function."""
+    if isinstance(content, bytes):
+        return content
     return ctypes.addressof(ctypes.c_char.from_buffer(content)) if content else 0

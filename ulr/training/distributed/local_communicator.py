@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ulr.kernels import collectives as kernel
-from ulr.training.distributed.communicator import Communicator, PeerLost, connected_pair
+from ulr.training.distributed.communicator import Communicator, connected_pair
+from ulr.training.distributed.peer import PeerLost
 
 UNKNOWN_LAYOUT = "this version of LightGBM has another layout of the sums at the root"
 _PLATFORMS = {"linux", "darwin"}  # with POSIX threads, whose ids are those of Python

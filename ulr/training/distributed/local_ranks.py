@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from ulr.kernels.threads import use_threads
 from ulr.training.checkpoint import TrainState
-from ulr.training.distributed.communicator import Communicator, PeerLost
+from ulr.training.distributed.communicator import Communicator
 from ulr.training.distributed.local_communicator import LocalCommunicator, local_pair
+from ulr.training.distributed.peer import PeerLost
 from ulr.training.loop import (
     CheckpointCallback,
     IterationCallback,

@@ -38,6 +38,7 @@ from ulr.training.plan import TrainPlan
 from ulr.training.shard import RankShards, ShardBuilder
 
 WorkerCallback = Callable[[int, int, int], None]
+_MAX_STATE_BYTES = 1 << 30  # of a checkpoint
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Job:
 
     prepared: by the driver; None: a single worker prepares itself.
     on_iteration: called on every worker with its rank, the attempt and the iteration.
+    sealed: False only to measure the time that encryption takes.
     """
 
     source: PairFiles
@@ -59,6 +61,7 @@ class Job:
     attempt: int = 1
     driver: Address | None = None
     on_iteration: WorkerCallback | None = None
+    sealed: bool = True
 
 
 @dataclass(frozen=True)
@@ -122,8 +125,9 @@ def _starting_state(communicator: Communicator, job: Job, prepared: Prepared) ->
     state = TrainState(biases=prepared.biases)
     if communicator.rank == 0 and job.checkpoints is not None:
         state = job.checkpoints.load(prepared.biases)
-    content = communicator.allgather(json.dumps(state.as_json()).encode())[0]
-    return state_from_json(json.loads(bytes(content)), prepared.biases)
+    own = json.dumps(state.as_json()).encode() if communicator.rank == 0 else b""
+    content = communicator.allgather_messages(own, _MAX_STATE_BYTES)[0]
+    return state_from_json(json.loads(content), prepared.biases)
 
 
 def _build_shards(
