@@ -1,12 +1,13 @@
 """Files are dealt to tasks by bytes, and tasks do not pay for garbage collection."""
 
 import gc
+import time
 
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ulr.engine.tasks import TASKS_PER_CORE, deal, map_items, partitions_for
+from ulr.engine.tasks import TASKS_PER_CORE, WORKER_TIMEOUT, deal, map_items, partitions_for
 
 
 @given(st.lists(st.integers(0, 10**9), max_size=60), st.integers(1, 12))
@@ -44,3 +45,20 @@ def test_many_small_files_share_a_few_tasks_and_old_objects_are_not_collected(sp
     assert all(row["unfrozen"] < 20_000 for row in rows)
     alone = map_items(spark, items[:3], number_of_items, COLUMNS).collect()
     assert sorted(row["items"] for row in alone) == [[0], [1], [2]]
+
+
+def compute_for_long(items):
+    end = time.monotonic() + 4.0
+    while time.monotonic() < end:
+        sum(range(10_000))
+    yield pa.RecordBatch.from_pydict({"items": [items], "unfrozen": [0]})
+
+
+def test_a_task_that_computes_for_longer_than_the_worker_timeout_is_not_killed(spark):
+    before = spark.conf.get(WORKER_TIMEOUT)
+    spark.conf.set(WORKER_TIMEOUT, 2)
+    try:
+        rows = map_items(spark, [1, 2], compute_for_long, COLUMNS).collect()
+    finally:
+        spark.conf.set(WORKER_TIMEOUT, before)
+    assert sorted(row["items"] for row in rows) == [[1], [2]]

@@ -12,12 +12,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from ulr.engine.watchdog import watch_this_process
+
 Batches = Iterator[pa.RecordBatch]
 Item = TypeVar("Item")
 TASKS_PER_CORE = 2
 _PARTITION_BYTES = 32 << 20  # of compressed input: some hundred megabytes in a task's memory
 _SMALL_BYTES = 4 << 20  # below this, a second task costs more than it saves
 _FEW = 8
+WORKER_TIMEOUT = "spark.ulr.workerTimeout"
+_NO_WORKER_TIMEOUT = "0"
 
 
 def map_batches(
@@ -26,16 +30,25 @@ def map_batches(
     schema: str | StructType,
     *,
     barrier: bool = False,
+    worker_timeout: float | None = None,
 ) -> DataFrame:
     """Run a function on the Arrow batches of every partition, as `DataFrame.mapInArrow` does.
+
+    worker_timeout: seconds after which a Python worker that does not run is killed; by default
+    those of WORKER_TIMEOUT. A task may compute for any time.
 
     Spark's worker runs a full garbage collection after every task, which takes 40 to 70 ms with
     the modules of this package loaded. Objects that exist when a task begins are excluded from it.
     """
-    return frame.mapInArrow(partial(_run, function), schema, barrier=barrier)
+    if worker_timeout is None:
+        worker_timeout = float(frame.sparkSession.conf.get(WORKER_TIMEOUT, _NO_WORKER_TIMEOUT))
+    return frame.mapInArrow(partial(_run, function, worker_timeout), schema, barrier=barrier)
 
 
-def _run(function: Callable[[Batches], Batches], batches: Batches) -> Batches:
+def _run(
+    function: Callable[[Batches], Batches], worker_timeout: float, batches: Batches
+) -> Batches:
+    watch_this_process(worker_timeout)
     gc.freeze()
     return function(batches)
 

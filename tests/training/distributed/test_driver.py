@@ -7,7 +7,6 @@ import signal
 import sys
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pytest
 from pyspark import cloudpickle
 
 from tests.support.clicked_pairs import as_table, clicked_data
+from tests.support.python_workers import has_ended
 from tests.support.train_alone import train_alone
 from tests.support.waiting import wait_until
 from ulr.errors import UserError
@@ -128,11 +128,29 @@ def test_a_run_that_loses_workers_ends_with_the_same_model(
             wait_until(partial(has_ended, int(pid)))
 
 
-def has_ended(pid: int) -> bool:
-    try:
-        return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return True
+def stop_all(rank: int, attempt: int, iteration: int, *, pids: str) -> None:
+    """Stop every worker in the first attempt."""
+    if (attempt, iteration) == (1, 6):
+        with open(pids, "a") as file:
+            file.write(f"{os.getpid()}\n")
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_whose_workers_are_all_stopped_resumes_from_its_checkpoint(
+    spark, source, alone, workers, tmp_path
+):
+    checkpoints, pids = Checkpoints(str(tmp_path), "method=t", "abc"), tmp_path / "pids"
+    options = DistributedOptions(workers, worker_timeout=6.0)
+    result = train_on_spark(
+        spark, source, PLAN, options, checkpoints, on_iteration=partial(stop_all, pids=str(pids))
+    )
+    assert result.ranker.model_text() == alone.model_text()
+    assert len(result.failures) == 1
+    assert {report.resumed_at for report in result.reports} == {4}
+    for pid in pids.read_text().split():
+        wait_until(partial(has_ended, int(pid)))
 
 
 def test_a_run_that_fails_too_often_can_be_resumed(spark, source, alone, tmp_path):

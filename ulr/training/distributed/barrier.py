@@ -24,6 +24,8 @@ from ulr.training.distributed.prepare import TrainingSize
 from ulr.training.distributed.rendezvous import Listener
 from ulr.training.distributed.task import Job, WorkerReport, train_worker
 
+# Other workers detect a stopped one first. The watchdog finds it if there are none, or all stopped.
+_WATCHDOG_TIMEOUTS = 1.5
 SLOTS_TIMEOUT_S = 30.0  # executors of a new application take a while to register
 
 
@@ -32,7 +34,10 @@ def train_in_barrier(
 ) -> tuple[TrainState, list[WorkerReport], TrainingSize]:
     """Train in one task per worker."""
     numbers = spark.range(0, workers, 1, workers)
-    rows = map_batches(numbers, partial(_run_worker, job=job), BLOCK, barrier=True).collect()
+    rows = map_batches(
+        numbers, partial(_run_worker, job=job), BLOCK, barrier=True,
+        worker_timeout=_WATCHDOG_TIMEOUTS * job.worker_timeout,
+    ).collect()  # fmt: skip
     results = {(row.part, row.kind): json.loads(bytes(row.content)) for row in rows}
     state = state_from_json(results[0, "state"], job.plan.initial_biases(1))
     reports = [WorkerReport(**results[key]) for key in sorted(results) if key[1] == "report"]

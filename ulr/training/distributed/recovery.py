@@ -17,7 +17,7 @@ from ulr.engine.failures import (
     was_cancelled,
 )
 from ulr.engine.session import SPARK_FAILED
-from ulr.errors import UserError
+from ulr.errors import TemporaryFailure, UserError
 from ulr.training.distributed.task import Job
 
 MAX_BACKOFF_S = 10.0
@@ -42,7 +42,7 @@ def run_with_retries(
                 raise UserError(CANCELLED) from None
             failures.append(summarize(str(error)))
             if len(failures) > max_retries:
-                raise UserError(
+                raise TemporaryFailure(
                     f"training failed {len(failures)} times, the last time: {failures[-1]}; "
                     "run again to resume from the last checkpoint, or raise train.max_retries"
                 ) from error
