@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.cluster import JAVA_OPTIONS
 from ulr.registry import CHAMPION, Registry
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +37,8 @@ _SETTINGS = {
     "pairs.test_fraction": 0.3, "train.num_iterations": 40, "train.early_stopping_round": 0,
     "train.checkpoint_every": 5, "lightgbm.num_leaves": 8, "propensities.min_clicks": 5,
     "promote.min_effective_sample_size": 10, "promote.diagnostics": "ignore",
-    "spark.driver.memory": "1g", "mlflow.live": False,
+    "spark.driver.memory": "1g", "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.sql.shuffle.partitions": 2, "mlflow.live": False,
 }  # fmt: skip
 
 
