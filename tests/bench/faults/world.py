@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,13 +95,21 @@ class World:
 
 @contextlib.contextmanager
 def prepared_world(folder: Path) -> Iterator[World]:
-    """Simulate a log and run the uninterrupted night, twice, so that later runs are warm."""
+    """Yield the world of this campaign, which all kinds of faults share."""
+    yield _world()
+
+
+@functools.cache
+def _world() -> World:
+    """Simulate a log and run the uninterrupted night; the folder is removed at exit."""
+    folder = Path(tempfile.mkdtemp(prefix="ulr-faults-world-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     world = World(folder, {})
     for command in (["simulate"], ["nightly", "--date", DATE]):
         if code := start([*command, *world.flags(folder)], folder).wait():
             output = (folder / "night.txt").read_text()
             raise RuntimeError(f"{command[0]} failed with exit code {code} and no fault: {output}")
-    yield World(folder, state(folder))
+    return World(folder, state(folder))
 
 
 def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
