@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
 # More processes than cores, because many pure tests wait for a timeout or a server.
 PYTEST_PURE := $(PYTEST) -n 3 -m "not spark and not cluster"
 
-.PHONY: demo test test-pure coverage bench dist docs pictures transcript lint format clean java
+.PHONY: demo test test-pure coverage bench dist docs lock pictures transcript lint format clean java
 
 test: $(WARM) java lint
 	$(PYTEST) -n 2
@@ -55,6 +55,10 @@ dist: $(READY)
 	rm -rf build dist
 	SOURCE_DATE_EPOCH=315532800 $(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
 	$(BIN)/python docker/pack.py dist/ulr-*.whl dist/environment.tar.gz
+
+# The hashes of the pinned packages, after a pin was changed.
+lock: $(READY)
+	$(BIN)/python docker/lock.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

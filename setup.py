@@ -42,13 +42,14 @@ setup(
         "ulr.report": ["*.css", "*.js", "templates/*.html"],
     },
     install_requires=[
-        "cryptography>=43",  # installed by mlflow; encrypts the training network
+        "cryptography>=43",  # the training network
         "Jinja2>=3.1",
         "lightgbm>=4.7,<5",
         "MarkupSafe>=2.1",
         "mlflow>=3,<4",
         "numba>=0.61",
         "numpy>=2",
+        "obstore>=0.8",  # conditional writes on object stores
         "pandas>=2.2,<3",  # required by Spark's mapInArrow, which warns from version 3 on
         "pyarrow>=18",
         "pydantic>=2.9,<3",
@@ -72,7 +73,8 @@ setup(
             "types-PyYAML",
         ],
         "bench": ["duckdb>=1", "xgboost>=3"],
-        "server": ["psycopg2-binary>=2.9"],  # an MLflow server on PostgreSQL
+        # An MLflow server with authentication, on PostgreSQL
+        "server": ["mlflow[auth]>=3,<4", "psycopg2-binary>=2.9"],
     },
     entry_points={"console_scripts": ["ulr = ulr.cli.main:main"]},
 )

@@ -32,7 +32,7 @@ What everything stands on:
     engine        the Spark session, Arrow columns, shuffle blocks, failures
     config        settings and how they are loaded
     kernels       numba kernels on flat arrays
-    errors, dates, redact, version    single modules
+    errors, dates, folders, redact, version    single modules
 
 A room imports only the rooms before it in this order, which import-linter checks: experiments,
 kernels, config, engine, warehouse, clicklog, groups, features, simulate, propensity, pairs, models,

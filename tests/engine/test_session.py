@@ -1,7 +1,8 @@
-"""The Spark session starts on a machine whose name does not resolve."""
+"""The Spark session starts without a host name, and keeps its secrets."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -30,3 +31,38 @@ def test_spark_starts_on_a_machine_whose_name_does_not_resolve():
         check=False,
     )  # fmt: skip
     assert done.stdout.splitlines()[-1:] == ["5"], done.stderr[-2000:]
+
+
+SECRET = "0123456789abcdef-in-the-clear"
+SECRETS = f"""
+import os, json
+from pathlib import Path
+from ulr.config.load import load_settings
+from ulr.engine.session import start_session
+settings = dict(load_settings(None).spark)
+settings |= {{"authenticate": True, "authenticate.secret": {SECRET!r}, "driver.memory": "1g",
+             "hadoop.fs.s3a.secret.key": {SECRET!r}, "eventLog.dir": "s3a://k:{SECRET}@bucket"}}
+spark = start_session("test", settings)
+assert spark.range(2).mapInArrow(lambda batches: batches, "id long").count() == 2
+conf = spark.sparkContext.getConf()
+assert conf.get("spark.authenticate.secret") == {SECRET!r}
+assert spark.sparkContext._jsc.hadoopConfiguration().get("fs.s3a.secret.key") == {SECRET!r}
+assert conf.get("spark.driver.memory") == "1g"
+sockets = Path(conf.get("spark.python.unix.domain.socket.dir"))
+running = map(int, filter(str.isdigit, os.listdir("/proc")))
+ours = [p for p in running if os.getsid(p) == os.getsid(0)]
+read = [Path(f"/proc/{{p}}/{{name}}").read_text() for p in ours for name in ("cmdline", "environ")]
+java = [text for text in read if "SparkSubmit" in text]
+leaks = sum({SECRET!r} in text for text in read)
+print(json.dumps([len(ours) >= 3, len(java), "1g" in java[0], oct(sockets.stat().st_mode), leaks]))
+"""
+
+
+@pytest.mark.spark
+def test_secrets_reach_spark_but_no_command_line_or_environment():
+    done = subprocess.run(
+        [sys.executable, "-"], input=SECRETS, capture_output=True, text=True, check=False,
+        start_new_session=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == [True, 1, True, "0o40700", 0]

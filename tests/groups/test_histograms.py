@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import oracle
-from tests.support.strategies import as_batch, good_pages
+from tests.support.strategies import SHOWN, as_batch, good_pages
 from ulr.clicklog.contract import check_pages
 from ulr.groups.histograms import (
     canonical,
@@ -91,7 +91,7 @@ def test_all_groups_of_a_query_are_in_one_partition(pages, partitions):
 def test_a_group_with_thousands_of_patterns_stays_sorted_and_complete():
     length, sessions = 13, 3000
     docs = [f"d{i}" for i in range(length)]
-    base = {"session_id": "s", "query_id": "q", "shown_at": 0, "doc_ids": docs,
+    base = {"session_id": "s", "query_id": "q", "shown_at": SHOWN, "doc_ids": docs,
             "segment": None, "bucket": None, "swapped": None}  # fmt: skip
     masks = np.random.default_rng(0).integers(0, 2**length, sessions).tolist()
     pages = [base | {"clicks": [bool(m >> k & 1) for k in range(length)]} for m in masks]

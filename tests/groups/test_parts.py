@@ -21,7 +21,7 @@ def tables(seed: int, count: int) -> list[pa.Table]:
     rng = random.Random(seed)
     result = []
     for _ in range(count):
-        pages = [page(n, rng) | {"shown_at": 0} for n in range(200)]
+        pages = [page(n, rng) for n in range(200)]
         pages = [p | {"doc_ids": [d * 500 for d in p["doc_ids"]]} for p in pages]
         checked = check_pages(as_batch(pages))
         result.append(fold_pages(checked, checked.good, 50))

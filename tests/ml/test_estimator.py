@@ -88,9 +88,7 @@ def test_a_pipeline_gives_the_same_scores_after_saving_and_loading(shown, tmp_pa
     np.testing.assert_array_equal(*columns)
 
 
-def test_a_saved_model_that_was_changed_is_refused_before_lightgbm_reads_it(
-    spark, shown, tmp_path
-):
+def test_a_saved_model_that_was_changed_is_refused_before_lightgbm_reads_it(spark, shown, tmp_path):
     path = str(tmp_path / "model")
     ranker().fit(shown).write().save(path)
     text = spark.read.parquet(f"{path}/model").head()[0]

@@ -45,8 +45,8 @@ def test_a_failure_ends_the_night_with_the_exit_code_of_the_error(error, code):
 
 
 def test_an_error_without_text_is_recorded_by_its_class():
-    summary = night(good, fails(MemoryError()), good)
-    assert [r.message for r in summary.stages] == ["fine", "MemoryError", ""]
+    summary = night(good, fails(StopAsyncIteration()), good)
+    assert [r.message for r in summary.stages] == ["fine", "StopAsyncIteration", ""]
     assert summary.exit_code == 1
 
 
@@ -70,7 +70,7 @@ def test_a_failed_report_is_in_the_summary(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (MemoryError(), "MemoryError"),
+        (StopAsyncIteration(), "StopAsyncIteration"),
         (UserError("http://me:open@host is away\nTraceback"), "http://***@host is away"),
     ],
 )

@@ -12,8 +12,9 @@ from tests.support.registry_server import WIDTH, comparison, free_port, submissi
 from ulr.config.load import flat
 from ulr.errors import RegistryUnavailable, UserError
 from ulr.registry import CHALLENGER, CHAMPION, Registry
+from ulr.registry.comparison import log_comparison
 from ulr.registry.outbox import queue_if_unavailable, queued, sync
-from ulr.registry.submission import Submission
+from ulr.registry.outbox_entry import read_entry
 from ulr.warehouse.tables import Warehouse
 
 LOADER = """
@@ -101,7 +102,7 @@ def test_the_signature_has_the_number_of_features(local):
     import mlflow
 
     registry, _ = local
-    with registry._connected():
+    with registry.connected():
         signature = mlflow.models.get_model_info("models:/ranker/1").signature
     assert signature.inputs.inputs[0].shape == (-1, WIDTH)
 
@@ -128,11 +129,11 @@ def test_the_run_of_an_interrupted_registration_is_replaced(tmp_path):
 
 
 def test_a_comparison_is_one_run_with_a_child_per_model_and_registers_nothing(tmp_path):
-    registry = registry_at(tmp_path)
+    registry, warehouse = registry_at(tmp_path), Warehouse(str(tmp_path / "warehouse"))
     models = [submission("f1"), submission("f2", seed=2)]
     rows = [{"ranking": "f1", "value": 0.5}, {"ranking": "f2", "value": 0.25}]
-    parent = registry.log_comparison("two", models, rows)
-    assert registry.log_comparison("two", models, rows) == parent
+    parent = log_comparison(registry, warehouse, "two", models, rows)
+    assert log_comparison(registry, warehouse, "two", models, rows) == parent
     table = comparison(registry, parent)
     assert table[["ranking", "value"]].to_dict("records") == rows
     runs = registry.client.search_runs([registry.experiment_id()])
@@ -179,20 +180,21 @@ def test_over_http_a_model_is_queued_until_the_server_is_back(tmp_path, capsys):
     ):
         registry.register(submission())
     assert queued(warehouse) == ["f1"]
-    assert Submission(**warehouse.storage.read_json("outbox", "f1.json")) == submission()
+    content = warehouse.storage.read_bytes("outbox", "f1.json")
+    assert read_entry(content, "f1") == submission()
     with pytest.raises(RegistryUnavailable):
         sync(registry, warehouse)
     assert queued(warehouse) == ["f1"]
     with tracking_server(tmp_path, port):
-        (version,) = sync(registry, warehouse)
-        assert queued(warehouse) == []
-        assert sync(registry, warehouse) == []
+        ((version,), damaged) = sync(registry, warehouse)
+        assert (queued(warehouse), damaged) == ([], [])
+        assert sync(registry, warehouse) == ([], [])
         assert not registry.register(submission()).new
         registry.set_alias(CHAMPION, version.version)
         text = registry.model_text("models:/ranker@champion")
         rows = [{"ranking": name, "value": 0.5} for name in ("f2", "f3")]
         models = [submission(name, seed) for seed, name in enumerate(("f2", "f3"))]
-        parent = registry.log_comparison("over HTTP", models, rows)
+        parent = log_comparison(registry, warehouse, "over HTTP", models, rows)
         children = registry.client.search_runs(
             [registry.experiment_id()], f"tags.mlflow.parentRunId = '{parent}'"
         )

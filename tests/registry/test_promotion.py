@@ -27,9 +27,13 @@ def evaluation(gap):
 
 
 @pytest.fixture
-def promotion(tmp_path):
+def warehouse(tmp_path):
+    return Warehouse(str(tmp_path / "warehouse"))
+
+
+@pytest.fixture
+def promotion(tmp_path, warehouse):
     registry = local_registry(tmp_path / "mlflow")
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
 
     def promoted(fingerprint, gap=0.0, size=100.0, window=None, **options):
         model = submission(fingerprint)
@@ -99,14 +103,14 @@ def test_warnings_about_the_published_propensities_block_a_model_that_uses_them(
 
 
 def test_a_model_with_other_features_is_not_evaluated_and_only_force_promotes_it(
-    promotion,
+    promotion, warehouse
 ):
     registry, promoted = promotion
     promoted("a")
     wide = submission("b", width=WIDTH + 1)
     wide.metrics[SAMPLE_SIZE] = 100.0
     for force, outcome in ((None, "kept"), ("a feature more", "promoted")):
-        decision = promote(registry, Warehouse("unused"), wide, not_called, SETTINGS,
+        decision = promote(registry, warehouse, wide, not_called, SETTINGS,
                            published_propensities=False, force=force)  # fmt: skip
         assert decision.outcome == outcome
         assert decision.verdict.against == [
@@ -127,12 +131,12 @@ def test_a_dry_run_changes_nothing(promotion):
     assert registry.version_with_alias(CHALLENGER).version == 1
 
 
-def test_a_dry_run_includes_the_checks_of_past_dates_and_rollbacks(promotion):
+def test_a_dry_run_includes_the_checks_of_past_dates_and_rollbacks(promotion, warehouse):
     registry, promoted = promotion
     promoted("a")
     assert not promoted("b", gap=1.0, window="2025-12-01..2025-12-31", dry_run=True).verdict.passed
     promoted("c", gap=1.0)
-    roll_back(registry, "complaints")
+    roll_back(registry, warehouse, "complaints")
     assert not promoted("c", gap=1.0, dry_run=True).verdict.passed
     assert promoted("c", gap=1.0, dry_run=True, force="fixed").verdict.passed
 
@@ -153,17 +157,17 @@ def test_an_unreachable_server_leaves_the_model_in_the_outbox_and_the_next_run_r
 
 
 def test_a_rollback_restores_the_previous_champion_and_blocks_the_model_from_returning(
-    promotion,
+    promotion, warehouse
 ):
     registry, promoted = promotion
     with pytest.raises(UserError, match="has no champion"):
-        roll_back(registry, "x")
+        roll_back(registry, warehouse, "x")
     promoted("a")
     with pytest.raises(UserError, match="first champion"):
-        roll_back(registry, "x")
+        roll_back(registry, warehouse, "x")
     promoted("b", gap=1.0)
     assert registry.version(2).tags["ulr.previous_champion"] == "1"
-    assert roll_back(registry, "complaints") == (2, 1)
+    assert roll_back(registry, warehouse, "complaints") == (2, 1)
     assert registry.version_with_alias(CHAMPION).version == 1
     again = promoted("b", gap=1.0)
     assert again.outcome == "kept"
@@ -180,9 +184,28 @@ def test_a_rerun_of_a_past_date_does_not_replace_a_newer_champion(promotion):
     assert decision.verdict.against == [reason]
 
 
-def test_a_metric_that_was_not_computed_is_an_error_that_names_it(promotion):
+def test_a_metric_that_was_not_computed_is_an_error_that_names_it(promotion, warehouse):
     registry, promoted = promotion
     promoted("a")
     with pytest.raises(UserError, match=r"promote\.metric = 'snips_dcg' was not computed"):
-        promote(registry, Warehouse("unused"), submission("b"), lambda _: Totals(), SETTINGS,
+        promote(registry, warehouse, submission("b"), lambda _: Totals(), SETTINGS,
                 published_propensities=False)  # fmt: skip
+
+
+def test_a_champion_that_changed_during_the_evaluation_is_compared_again(promotion, warehouse):
+    """Two processes may promote at the same time; the lock is not held while models are scored."""
+    registry, promoted = promotion
+    promoted("a")
+    compared = []
+
+    def evaluate(champion):
+        compared.append(champion)
+        if len(compared) == 1:
+            promoted("b", gap=1.0)  # by another process
+        return evaluation(-1.0)(champion)
+
+    model = submission("c")
+    model.metrics[SAMPLE_SIZE] = 100.0
+    decision = promote(registry, warehouse, model, evaluate, SETTINGS, published_propensities=False)
+    assert (decision.outcome, decision.champion, len(compared)) == ("kept", 2, 2)
+    assert registry.version_with_alias(CHAMPION).version == 2

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.proxy import FaultProxy
 from tests.support.registry_server import local_registry, submission, tracking_server
 from ulr.errors import UserError
 from ulr.registry import CHAMPION, Registry
@@ -135,7 +136,7 @@ def test_the_tag_is_the_hash_of_the_stored_bytes_for_every_kind_of_uri(attacked,
     uris = ("models:/ranker/1", "models:/ranker@champion", "models:/ranker/latest",
             f"models:/{attacked.model_id}", f"runs:/{attacked.version.run_id}/model")  # fmt: skip
     folder = client.get_model_version_download_uri("ranker", "1")
-    with registry._connected():
+    with registry.connected():
         from mlflow.artifacts import download_artifacts
 
         path = download_artifacts(f"{folder}/model.lgb", dst_path=str(tmp_path))
@@ -171,3 +172,23 @@ def test_special_files_and_missing_files_in_a_local_store_are_clear_errors(tmp_p
     file.symlink_to("/dev/zero")
     with pytest.raises(UserError, match="is not a regular file"):
         registry.model_text("models:/ranker/1")
+
+
+def test_a_tag_that_is_no_hash_is_printed_without_control_characters(tmp_path):
+    registry = local_registry(tmp_path / "mlflow")
+    registry.register(submission("f1"))
+    registry.client.set_model_version_tag("ranker", "1", MODEL_SHA256, "\x1b[2J")
+    with pytest.raises(UserError, match=r"expected '\\x1b\[2J'"):
+        registry.model_text("models:/ranker/1")
+
+
+def test_credentials_that_the_server_refuses_are_a_mistake_of_the_user(server):
+    body = b"You are not authenticated. Please see https://www.mlflow.org/docs/latest/auth"
+    answer = b"HTTP/1.1 401 UNAUTHORIZED\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with FaultProxy(server) as proxy:
+        proxy.add("replace answer", "/", times=100, answer=answer)
+        registry = Registry(proxy.url, experiment="tests", name="ranker", retries=0, backoff=0)
+        for request in (registry.versions, lambda: registry.register(submission("f1"))):
+            with pytest.raises(UserError, match="MLFLOW_TRACKING_USERNAME") as error:
+                request()
+            assert error.value.exit_code == 2

@@ -89,9 +89,8 @@ def write_parquet(folder: Path, rows: list[dict], files: int = 3) -> Path:
 
 
 def settings(log: Path, *changes: str):
-    return load_settings(
-        None, [f"log.path={log}", "groups.partitions=3", "log.max_bad_fraction=1", *changes]
-    )
+    defaults = ["groups.partitions=3", "log.max_bad_fraction=1", "log.min_pages=0"]
+    return load_settings(None, [f"log.path={log}", *defaults, *changes])
 
 
 def build(spark, root: Path, log: Path, *changes: str, date: dt.date = DATE, force: bool = False):

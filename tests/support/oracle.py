@@ -72,7 +72,11 @@ def broken_rule(page: dict) -> str | None:
     for name in ("session_id", "query_id"):
         if not page[name]:
             return f"null_{name}"
-    for name in ("shown_at", "doc_ids", "clicks"):
+    if page["shown_at"] is None:
+        return "null_shown_at"
+    if not 2000 <= page["shown_at"].year <= 2100:
+        return "date_out_of_range"
+    for name in ("doc_ids", "clicks"):
         if page[name] is None:
             return f"null_{name}"
     if len(docs) != len(clicks):

@@ -68,7 +68,7 @@ def tracking_server(folder, port=None):
 
 def comparison(registry, run_id):
     """Return the table of a comparison; MLflow reads it from the configured server."""
-    with registry._connected():
+    with registry.connected():
         return registry.client.load_table(registry.experiment_id(), "comparison.json", [run_id])
 
 

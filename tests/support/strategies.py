@@ -10,6 +10,11 @@ from hypothesis import strategies as st
 from ulr.warehouse.schema import plain_read_schema, read_schema
 
 SHOWN = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+TOO_EARLY_OR_LATE = [
+    dt.datetime(1970, 1, 21, tzinfo=dt.UTC),
+    dt.datetime(1999, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC),
+    dt.datetime(2101, 1, 1, tzinfo=dt.UTC),
+]
 
 
 @st.composite
@@ -36,7 +41,7 @@ def any_pages(draw) -> dict:
     odd = {
         "session_id": st.sampled_from([None, "", "s"]),
         "query_id": st.sampled_from([None, "", "q"]),
-        "shown_at": st.sampled_from([None, SHOWN]),
+        "shown_at": st.sampled_from([None, SHOWN, *TOO_EARLY_OR_LATE]),
         "doc_ids": st.none() | st.lists(st.sampled_from([None, "", "a", "b", "c"]), max_size=4),
         "clicks": st.none() | st.lists(st.sampled_from([None, True, False]), max_size=4),
         "bucket": st.sampled_from(

@@ -8,6 +8,7 @@ imported on demand, so `ulr --help` needs no Spark. Options common to all comman
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 import sys
 import traceback
@@ -19,9 +20,9 @@ from typing import NoReturn
 
 from ulr.cli.terminal import on_screen, print_document, print_error
 from ulr.config.load import load_settings
-from ulr.engine.failures import summarize
+from ulr.engine.failures import explain, interrupt_behind, summarize
 from ulr.engine.quiet import output_to_log
-from ulr.errors import UserError
+from ulr.errors import TemporaryFailure, UserError
 from ulr.redact import redact_text
 from ulr.version import __version__
 
@@ -46,6 +47,7 @@ STAGES = {
     "doctor": "check Java, Spark, memory, disk, the warehouse and MLflow, with a fix for each",
 }
 
+FAILURE = TemporaryFailure.exit_code
 PIPELINE = "click log -> groups -> propensities -> pairs -> train -> evaluate -> promote -> score"
 QUICK_START = """\
 quick start, in an empty folder:
@@ -87,6 +89,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         with on_screen("ulr", quiet=False, json="--json" in arguments):
             return _failed(str(error), error.exit_code)
+    except OSError as error:  # no log can be written
+        return _failed(*_describe(error, None))
     except KeyboardInterrupt as interrupt:  # exit code as a shell reports a signal
         print_error("interrupted; published tables are complete, re-run to continue")
         return 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
@@ -112,37 +116,33 @@ def _run(module: ModuleType, args: argparse.Namespace, log: Path | None) -> int:
     except Exception as error:
         if interrupt := interrupt_behind(error):
             raise interrupt from None
-        if isinstance(error, UserError):
-            message, code = str(error), error.exit_code
-        elif log is not None:
-            message, code = _unexpected(error, log), 1
-        else:
-            raise
+        message, code = _describe(error, log)
     else:
         return 0
-    return _failed(redact_text(message), code, printed=printed)
+    return _failed(message, code, printed=printed)
 
 
 def _failed(message: str, code: int, *, printed: bool = False) -> int:
     """Print the error for people, and as the JSON document if none was printed yet."""
+    message = redact_text(message)
     print_error(message)
     if not printed:
         print_document({"error": message, "exit_code": code})
     return code
 
 
-def _unexpected(error: Exception, log: Path) -> str:
-    """Write the stack trace of an internal error to the log; return one line."""
-    traceback.print_exception(error)
+def _describe(error: Exception, log: Path | None) -> tuple[str, int]:
+    """Return one line and the exit code; write the stack trace of a failure to the log."""
+    explained = isinstance(error, TemporaryFailure) and error.__context__ is not None
+    if isinstance(error, UserError) and not explained:
+        return str(error), error.exit_code
+    with contextlib.suppress(OSError):  # the log's own disk may be full
+        traceback.print_exception(error)
+    see = f"; see {log}" if log else ""
+    if (known := explain(error)) is not None:
+        return f"{known}{see}", known.exit_code
     reason = summarize(str(error))  # Spark's errors are long
-    return f"unexpected {type(error).__name__}: {reason}; try `ulr doctor`, and see {log}"
-
-
-def interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
-    """Return the interrupt that caused an error, if any: cleanup fails once the JVM has ended."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__context__
-    return error
+    return f"unexpected {type(error).__name__}: {reason}; try `ulr doctor`{see}", FAILURE
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -20,6 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from ulr.cli.escape import escape_line
 from ulr.cli.terminal import print_line, print_warning, printing_above, progress_console
 from ulr.pipeline.events import Events, StepContext
 
@@ -81,7 +82,9 @@ class TerminalEvents(Events):
             def on_iteration(iteration: int, value: float | None) -> None:
                 if bars and bar is not None:
                     latest = "" if value is None else f" {metric} {value:.5f}"
-                    bars.update(bar, completed=iteration, description=f"{title}{latest}")
+                    bars.update(
+                        bar, completed=iteration, description=escape_line(f"{title}{latest}")
+                    )
 
             yield on_iteration
 
@@ -95,8 +98,8 @@ def _display() -> Iterator[Progress | None]:
     if console is None or _displays:
         yield _displays[-1] if _displays else None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(),
-               TextColumn("{task.completed}/{task.total} {task.fields[unit]}"),
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(),
+               TextColumn("{task.completed}/{task.total} {task.fields[unit]}", markup=False),
                TimeElapsedColumn(), TimeRemainingColumn())  # fmt: skip
     # Python's stdout and stderr are already redirected to the log: rich must not capture them.
     with (
@@ -118,7 +121,7 @@ def _bar(
     if bars is None:
         yield None
         return
-    bar = bars.add_task(title, total=total, unit=unit)
+    bar = bars.add_task(escape_line(title), total=total, unit=unit)
     try:
         yield bar
     finally:

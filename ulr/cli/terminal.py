@@ -1,7 +1,8 @@
 """Output of a command: results on stdout, progress and errors on stderr.
 
 While a command runs, output of libraries and child processes goes to a log file
-(`ulr.engine.quiet`), so that `--json` prints exactly one document.
+(`ulr.engine.quiet`), so that `--json` prints exactly one document. Control characters in names and
+messages, which may come from a log, are escaped.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.table import Table
 
+from ulr.cli.escape import escape, escape_cells, escape_line
 from ulr.engine.quiet import output_to_log
 from ulr.redact import redact_text
 
@@ -63,6 +65,7 @@ def print_line(text: str) -> None:
     """Print one line of result, unless --quiet or --json was given."""
     if _screens[-1].quiet or _screens[-1].json:
         return
+    text = escape(text)
     if _bars and (_screens[-1].out or sys.stdout).isatty():
         _bars[-1].print(text, soft_wrap=True)
     else:
@@ -73,6 +76,7 @@ def print_table(table: Table) -> None:
     """Print a table: drawn on a terminal that is wide enough, else as plain columns."""
     if _screens[-1].quiet or _screens[-1].json:
         return
+    escape_cells(table)
     console = console_of(_screens[-1].out or sys.stdout)
     options = console.options.update(width=_UNLIMITED_WIDTH)
     if console.is_terminal and console.measure(table, options=options).minimum <= console.width:
@@ -85,17 +89,21 @@ def print_document(document: Any) -> None:
     """Print the document of `--json`."""
     if _screens[-1].json:
         text = json.dumps(_strict(document), indent=1, default=str, allow_nan=False)
-        _write(text, _screens[-1].out or sys.stdout)
+        _write(text.replace("\x7f", "\\u007f"), _screens[-1].out or sys.stdout)
 
 
 def print_error(text: str) -> None:
     """Print one line on stderr."""
-    _write(f"ulr: {text}", _screens[-1].err or sys.stderr)
+    _write(f"ulr: {escape_line(text)}", _screens[-1].err or sys.stderr)
 
 
 def print_warning(text: str) -> None:
     """Print one line on stderr, also with --quiet and --json."""
-    _write(f"ulr: warning: {redact_text(text)}", _screens[-1].err or sys.stderr)
+    line, stream = f"ulr: warning: {redact_text(text)}", _screens[-1].err or sys.stderr
+    if _bars and stream.isatty():
+        _bars[-1].print(line, soft_wrap=True)
+    else:
+        _write(line, stream)
 
 
 def _write(text: str, stream: TextIO) -> None:

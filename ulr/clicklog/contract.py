@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ulr.clicklog.times import out_of_range
 from ulr.engine.columns import Lists, hashes, lists, valid, whole
 from ulr.experiments.buckets import parse_bucket
 from ulr.kernels.layout import offsets_of
@@ -20,6 +21,8 @@ from ulr.kernels.patterns import has_duplicates
 
 # Reasons in the order of their rules, with the text shown to users.
 REASONS = {
+    "too_large": "the row, one of its texts or its list of documents is too large",
+    "bad_encoding": "a text is not valid UTF-8",
     "bad_type": "a value cannot be read as its column's type",
     "conflicting_rows": "rows of one session differ in query, segment or experiment",
     "null_position": "an impression has no position",
@@ -28,6 +31,7 @@ REASONS = {
     "null_session_id": "session_id is null or empty",
     "null_query_id": "query_id is null or empty",
     "null_shown_at": "shown_at is null",
+    "date_out_of_range": "shown_at is not in the years 2000 to 2100",
     "null_doc_ids": "doc_ids is null",
     "null_clicks": "clicks is null",
     "length_mismatch": "doc_ids and clicks have different lengths",
@@ -41,6 +45,9 @@ REASONS = {
     "swap_without_bucket": "swapped is true but bucket is null",
 }
 
+# Larger rows and longer pages are not read (too_large).
+MAX_ROW_BYTES = 16 << 20
+MAX_DOCUMENTS = 100_000
 _MAX_DEPTH = 2**31  # longer than any Arrow list
 
 Rule = tuple[str, np.ndarray | None]
@@ -89,9 +96,11 @@ def _rules(
     batch: pa.RecordBatch, documents: Lists, document_hashes: np.ndarray, clicks: Lists
 ) -> Iterator[Rule]:
     """Yield each reason with the rows (bool) that break its rule; None if no row does."""
+    yield "too_large", documents.lengths > MAX_DOCUMENTS
     yield "null_session_id", _blank(batch["session_id"])
     yield "null_query_id", _blank(batch["query_id"])
     yield "null_shown_at", _null(batch["shown_at"])
+    yield "date_out_of_range", out_of_range(whole(batch["shown_at"]))
     yield "null_doc_ids", _null(batch["doc_ids"])
     yield "null_clicks", _null(batch["clicks"])
     yield "length_mismatch", documents.lengths != clicks.lengths

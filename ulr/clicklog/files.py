@@ -40,12 +40,41 @@ class LogFiles:
         """Path, size and time of each file: the log's part of a fingerprint."""
         return [[f.path, f.size, f.mtime_ns] for f in self.files]
 
+    def difference(self, files: Sequence[StoredFile]) -> str:
+        """Return which file of another listing was added, removed or replaced; "" if none."""
+        before, after = ({f.path: f for f in listing} for listing in (self.files, files))
+        for path in sorted(before.keys() | after.keys()):
+            if before.get(path) != after.get(path):
+                what = "replaced"
+                if path not in after:
+                    what = "removed"
+                elif path not in before:
+                    what = "added"
+                return f"{self.storage.shown(path)} was {what}"
+        return ""
+
 
 def find_log(path: str, date: dt.date) -> LogFiles:
     """Return the files of a date: `{date}` in the path, a dt=DATE folder, or all files, filtered.
 
     path: a folder, a file, or a pattern with wildcards. Raises UserError if there are no files.
     """
+    dated = path.replace("{date}", date.isoformat())
+    log = _listed(path, date)
+    if not log.files:
+        raise UserError(f"no log files at {dated!r}; check log.path and --date")
+    return log
+
+
+def list_log(path: str, date: dt.date) -> list[StoredFile]:
+    """Return the files of a date as `find_log` does, or none."""
+    try:
+        return _listed(path, date).files
+    except UserError:
+        return []
+
+
+def _listed(path: str, date: dt.date) -> LogFiles:
     dated = path.replace("{date}", date.isoformat())
     storage, pattern = _folder_and_pattern(dated)
     if pattern is None and storage.exists(f"dt={date}"):
@@ -59,8 +88,6 @@ def find_log(path: str, date: dt.date) -> LogFiles:
             raise UserError(
                 f"the log {path!r} has no folder dt={date}; it has {days[0]} to {days[-1]}"
             )
-    if not files:
-        raise UserError(f"no log files at {dated!r}; check log.path and --date")
     return LogFiles(date, storage, files, filtered)
 
 

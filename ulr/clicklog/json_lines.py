@@ -1,7 +1,7 @@
 """Parse blocks of JSON lines. Arrow reads whole blocks; lines that it rejects are read singly.
 
 A line is one object, or an array of objects. A line that is no JSON, or has a value of the wrong
-type, gets the problem bad_type, and `raw` holds its text.
+type, gets the problem bad_type; a line that is not UTF-8 gets bad_encoding. `raw` holds its text.
 """
 
 from __future__ import annotations
@@ -14,11 +14,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from ulr.clicklog.encoding import is_utf8
 from ulr.clicklog.lines import cut_lines
-from ulr.clicklog.values import BAD, decode, from_json, iso_times, parse_texts, read_json
+from ulr.clicklog.numbers import flag_lists, flags, without_loss
+from ulr.clicklog.raw import shorten
+from ulr.clicklog.times import epoch_times, iso_times
+from ulr.clicklog.values import BAD, NOT_TEXT, decode, from_json, parse_texts, read_json
 from ulr.engine.columns import whole
+from ulr.warehouse.schema import TIMESTAMP
 
 PIECE_BYTES = 64 << 10  # read again line by line if Arrow rejects it
+# Integers that Arrow reads faster than single lines, by the type that they stand for.
+_INTEGERS = {
+    pa.string(): pa.int64(), TIMESTAMP: pa.int64(), pa.bool_(): pa.int64(),
+    pa.list_(pa.string()): pa.list_(pa.int64()), pa.list_(pa.bool_()): pa.list_(pa.int64()),
+}  # fmt: skip
 
 
 def parse_json(
@@ -33,7 +43,7 @@ def parse_json(
     if table is not None:
         yield _complete(table, schema, folder)
         return
-    types = _with_integers(block, types)
+    types = _with_numbers(block, types, schema)
     for piece in cut_lines(block, PIECE_BYTES):
         table = _read_block(piece, types, schema)
         yield _complete(_read_lines(piece, schema) if table is None else table, schema, folder)
@@ -46,43 +56,59 @@ def _text_types(schema: pa.Schema) -> pa.Schema:
     )
 
 
-def _with_integers(block: bytes, types: pa.Schema) -> pa.Schema:
-    """Return the types with integers for the strings that are integers in the first lines."""
+def _with_numbers(block: bytes, types: pa.Schema, schema: pa.Schema) -> pa.Schema:
+    """Return the types with numbers for ids, times and clicks that are numbers in the first lines.
+
+    schema: the wanted types.
+    """
     sample = next(cut_lines(block, PIECE_BYTES))
     try:
         inferred = pj.read_json(pa.BufferReader(sample)).schema
     except pa.ArrowInvalid:
         return types
-    changes = {pa.string(): pa.int64(), pa.list_(pa.string()): pa.list_(pa.int64())}
     kinds = dict(zip(inferred.names, inferred.types, strict=True))
-    return pa.schema(
-        [
-            pa.field(f.name, kinds[f.name]) if kinds.get(f.name) == changes.get(f.type, 0) else f
-            for f in types
-        ]
-    )
+    fields = []
+    for field, wanted in zip(types, schema.types, strict=True):
+        kind = kinds.get(field.name)
+        number = kind in (pa.int64(), pa.list_(pa.int64())) and kind == _INTEGERS.get(wanted)
+        time = kind == pa.float64() and pa.types.is_timestamp(wanted)
+        fields.append(pa.field(field.name, kind) if number or time else field)
+    return pa.schema(fields)
 
 
 def _read_block(block: bytes, types: pa.Schema, schema: pa.Schema) -> pa.Table | None:
     """Return the rows of a block; None if Arrow rejects it, or reads other rows than its lines."""
     lines = _count_objects(block)
-    table = None if lines is None else read_json(block, types)
+    table = None if lines is None or not is_utf8(block) else read_json(block, types)
     if table is None or table.num_rows != lines:
         return None
     arrays = []
     try:
-        if not block.isascii():
-            table.validate(full=True)  # UTF-8
+        if b"\\u" in block:
+            table.validate(full=True)  # halves of surrogate pairs
         for field in schema:
-            column = whole(table[field.name])
-            if pa.types.is_timestamp(field.type):
-                column = iso_times(column)
-                if column is None:
-                    return None
-            arrays.append(column.cast(field.type))
+            column = _typed(whole(table[field.name]), field.type)
+            if column is None:
+                return None
+            arrays.append(column)
     except pa.ArrowInvalid:
         return None
     return pa.table(arrays, schema=schema)
+
+
+def _typed(column: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    """Return a column with the wanted type; None if a value is not valid."""
+    kind = column.type
+    if kind == wanted:
+        return column
+    if pa.types.is_timestamp(wanted):
+        times = iso_times(column) if pa.types.is_string(kind) else epoch_times(column)
+        return without_loss(column, times)
+    if pa.types.is_boolean(wanted):
+        return without_loss(column, flags(column))
+    if pa.types.is_list(wanted) and pa.types.is_boolean(wanted.value_type):
+        return without_loss(column, flag_lists(column))
+    return column.cast(wanted)
 
 
 def _complete(table: pa.Table, schema: pa.Schema, folder: Mapping[str, str | None]) -> pa.Table:
@@ -120,19 +146,28 @@ def _read_lines(block: bytes, schema: pa.Schema) -> pa.Table:
     """Read each line by itself."""
     rows: list[list[Any]] = []
     for line in block.splitlines():
-        text = line.decode(errors="replace")
-        if not text.strip():
-            continue
-        value = decode(text)
-        objects = value if isinstance(value, list) else [value]
-        if not all(isinstance(o, dict) for o in objects):
-            objects, value = [{}], BAD
-        for item in objects:
-            fields = [from_json(item.get(f.name), f.type) for f in schema]
-            bad = value is BAD or any(f is BAD for f in fields)
-            cells = [None if f is BAD else f for f in fields]
-            rows.append([*cells, "bad_type" if bad else None, text if bad else None])
+        if line.strip():
+            rows += _read_line(line, schema)
     columns = list(zip(*rows, strict=True)) or [()] * (len(schema) + 2)
     types = [*schema.types, pa.string(), pa.string()]
     arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
     return pa.table(arrays, names=[*schema.names, "problem", "raw"])
+
+
+def _read_line(line: bytes, schema: pa.Schema) -> Iterator[list[Any]]:
+    """Yield the rows of a line: the values of the schema, `problem` and `raw`."""
+    text = line.decode(errors="replace")
+    value = decode(text)
+    objects = value if isinstance(value, list) else [value]
+    if not all(isinstance(o, dict) for o in objects):
+        objects, value = [{}], BAD
+    encoded = is_utf8(line)
+    for item in objects:
+        fields = [from_json(item.get(f.name), f.type) for f in schema]
+        problem = None
+        if not encoded or any(f is NOT_TEXT for f in fields):
+            problem = "bad_encoding"
+        elif value is BAD or any(f is BAD for f in fields):
+            problem = "bad_type"
+        cells = [None if f is BAD or f is NOT_TEXT else f for f in fields]
+        yield [*cells, problem, shorten(text) if problem else None]

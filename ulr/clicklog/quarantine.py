@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ulr.clicklog.contract import CheckedPages
+from ulr.clicklog.encoding import remove_rows
+from ulr.clicklog.raw import cell, row_text, shorten
 from ulr.engine.columns import hashes, lists
 from ulr.kernels.hashing import hash_lists
 from ulr.warehouse.schema import page_schema, plain_read_schema, quarantine_schema
@@ -23,11 +25,27 @@ _BAD = "bad:"  # prefix of the reasons among a date's counts
 
 
 def quarantine_rows(pages: CheckedPages) -> pa.Table:
-    """Return the bad pages of a batch as they were read, with `quarantine_schema`."""
+    """Return the bad pages of a batch as they were read, with `quarantine_schema`.
+
+    A value that is too large, or a time that Python cannot represent, is only in `raw`.
+    """
     bad = pa.array(pages.bad)
     rows = pages.batch.take(bad).cast(plain_read_schema)
-    columns = [pages.reason.take(bad), *(rows[n] for n in quarantine_schema.names[1:])]
-    return pa.table(columns, schema=quarantine_schema)
+    reason = pages.reason.take(bad)
+    columns = {name: rows[name] for name in quarantine_schema.names[1:]}
+    for name, large in (("too_large", ("doc_ids", "clicks")), ("date_out_of_range", ("shown_at",))):
+        chosen = pc.and_(pc.equal(reason, name), rows["raw"].is_null())
+        if pc.any(chosen).as_py():
+            wrong = chosen.to_numpy(zero_copy_only=False)
+            columns["raw"] = pc.if_else(chosen, _texts(rows, wrong), columns["raw"])
+            columns |= {n: remove_rows(columns[n], wrong) for n in large}
+    return pa.table([reason, *columns.values()], schema=quarantine_schema)
+
+
+def _texts(rows: pa.RecordBatch, chosen: np.ndarray) -> pa.Array:
+    pages = rows.select(page_schema.names)
+    return pa.array([row_text(pages.slice(at, 1)) if c else None for at, c in enumerate(chosen)],
+                    pa.string())  # fmt: skip
 
 
 def count_reasons(rows: pa.Table) -> dict[str, int]:
@@ -64,10 +82,10 @@ def examples_of(warehouse: Warehouse, dates: Sequence[str], each: int = 2) -> li
     for date in reversed(dates):
         manifest = warehouse.current("quarantine", f"dt={date}")
         wanted = {r for r in reasons_in(manifest.counts if manifest else {}) if taken[r] < each}
-        for row in _rows(warehouse, f"dt={date}") if wanted else ():
-            reason = row["reason"]
+        for reason, batch in _rows(warehouse, f"dt={date}") if wanted else ():
             if taken[reason] < each:
                 taken[reason] += 1
+                row = {name: cell(batch[name][0]) for name in batch.schema.names}
                 examples.append({"date": date, "reason": reason, "row": _text(row),
                                  "source": _file(row["source"])})  # fmt: skip
                 if all(taken[r] >= each for r in wanted):
@@ -75,18 +93,20 @@ def examples_of(warehouse: Warehouse, dates: Sequence[str], each: int = 2) -> li
     return sorted(examples, key=lambda e: e["reason"])
 
 
-def _rows(warehouse: Warehouse, partition: str) -> Iterator[dict[str, Any]]:
+def _rows(warehouse: Warehouse, partition: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the reason of each row, and the row as a batch."""
     for path in warehouse.files("quarantine", partition):
         with warehouse.storage.fs.open_input_file(path) as stream:
             for batch in pq.ParquetFile(stream).iter_batches(4096):
-                yield from batch.to_pylist()
+                for at, reason in enumerate(batch["reason"].to_pylist()):
+                    yield reason, batch.slice(at, 1)
 
 
 def _text(row: dict[str, Any]) -> str:
     """Return the source text of an unreadable row, or the columns of a readable one."""
     content = {n: row[n] for n in page_schema.names if row[n] is not None}
     text = row["raw"] or json.dumps(content, default=str, ensure_ascii=False)
-    return text if len(text) <= LENGTH else f"{text[:LENGTH]} …"
+    return shorten(text, LENGTH)
 
 
 def _file(source: str | None) -> str:

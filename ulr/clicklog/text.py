@@ -1,6 +1,6 @@
 """Read JSON lines and CSV in Spark tasks, from byte ranges of files that the driver assigns.
 
-A row with a value of the wrong type gets `problem` = bad_type, and `raw` contains its text.
+A line that cannot be read as a row gets a `problem`, and `raw` contains its text.
 """
 
 from __future__ import annotations
@@ -16,11 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from ulr.clicklog.contract import MAX_ROW_BYTES
 from ulr.clicklog.csv_rows import header_names, parse_csv
+from ulr.clicklog.damaged import naming_file
 from ulr.clicklog.files import LogFiles, check_columns, folder_columns
 from ulr.clicklog.json_lines import parse_json
-from ulr.clicklog.lines import read_blocks
+from ulr.clicklog.lines import LongLine, read_blocks
 from ulr.clicklog.parquet import on_day, plan_tasks
+from ulr.clicklog.raw import shorten
+from ulr.errors import InvalidData
 from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.schema import reading
 
@@ -72,10 +76,12 @@ class TextReader:
             names = header_names(header)
             parse = partial(parse_csv, schema=self.schema, folder=part.folder, names=names)
             skipped = len(header) if part.start == 0 else 0
-        with _open(fs, part.path) as stream:
-            for block in read_blocks(stream, part.start, part.end):
+        for block in _blocks(fs, part):
+            if isinstance(block, LongLine):
+                yield _long_line(block, self.schema)
+            else:
                 yield from parse(block[skipped:])
-                skipped = 0
+            skipped = 0
 
 
 def open_text(log: LogFiles, form: str, schema: pa.Schema, parallelism: int) -> TextReader:
@@ -95,13 +101,18 @@ def source_url(folder: str, path: str) -> str:
 def read_header(fs: pafs.FileSystem, path: str) -> bytes:
     """Return a file up to the end of its first line that is not blank; b"" if there is none."""
     content = b""
-    with _open(fs, path) as stream:
+    with naming_file(path), _open(fs, path) as stream:
         while chunk := stream.read(_HEADER_BYTES):
             content += chunk
             start = len(content) - len(content.lstrip())
             end = content.find(b"\n", start)
             if start < len(content) and end >= 0:
                 return content[: end + 1]
+            if len(content) > MAX_ROW_BYTES:
+                raise InvalidData(
+                    f"{path} has no line end in its first {MAX_ROW_BYTES >> 20} MB; a CSV file "
+                    "begins with a line of column names"
+                )
     return content if content.strip() else b""
 
 
@@ -127,6 +138,18 @@ def _ranges(log: LogFiles, schema: pa.Schema, target: int) -> Iterator[tuple[Byt
         bounds = [file.size * p // pieces for p in range(pieces + 1)]
         for start, end in pairwise(bounds):
             yield ByteRange(path, source, start, end, folder), end - start
+
+
+def _blocks(fs: pafs.FileSystem, part: ByteRange) -> Iterator[bytes]:
+    with naming_file(part.path), _open(fs, part.path) as stream:
+        yield from read_blocks(stream, part.start, part.end)
+
+
+def _long_line(line: LongLine, schema: pa.Schema) -> pa.Table:
+    """Return a line that is too long as a row without values."""
+    text = shorten(line.decode(errors="replace"))
+    columns = {field.name: pa.nulls(1, field.type) for field in schema}
+    return pa.table(columns | {"problem": ["too_large"], "raw": [text]})
 
 
 def _is_compressed(path: str) -> bool:

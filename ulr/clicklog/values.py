@@ -1,40 +1,32 @@
 """Values of text logs: texts and JSON values as the types of the contract.
 
-The rules are those of Spark's casts and of its JSON reader: `true`, `T`, `yes` and `1` are
-booleans in CSV, only `true` and `false` in JSON; a number is a valid id; times may lack parts and
-have any zone. Whole columns are parsed by Arrow. The functions of one value are for texts that
-Arrow does not accept, and define which texts are valid.
+A boolean is `true`, `false`, `0` or `1`; in CSV also `t` and `f`. A number is a valid id. Times are
+those of `times`. Everything else follows Spark's casts and its JSON reader. Whole columns are
+parsed by Arrow. The functions of one value are for texts that Arrow does not accept, and define
+which texts are valid.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from ulr.clicklog.numbers import flag_lists, without_loss
+from ulr.clicklog.times import epoch_texts, iso_times, parse_epoch, parse_time
 from ulr.engine.columns import valid, whole
 
 BAD = object()  # a JSON value that is not of the wanted type
+NOT_TEXT = object()  # a JSON string with half of a surrogate pair, which UTF-8 cannot hold
 SLICE_ROWS = 256  # rows that are parsed one by one if Arrow rejects one of them
 
-_TRUE, _FALSE = frozenset(("t", "true", "y", "yes", "1")), frozenset(("f", "false", "n", "no", "0"))
-_TIME = re.compile(
-    r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[T ]([0-9]{1,2})(?::([0-9]{1,2})"
-    r"(?::([0-9]{1,2})(?:\.([0-9]*))?(.*))?)?)?)?)?"
-)
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2})(?::?([0-9]{2}))?)?")
-_SHORT_ZONES = {"PST": "America/Los_Angeles", "CST": "America/Chicago", "JST": "Asia/Tokyo",
-                "IST": "Asia/Kolkata", "Z": "UTC", "UT": "UTC", "GMT": "UTC"}  # fmt: skip
-_MOST_HOURS = 18
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_TRUE, _FALSE = frozenset(("true", "t", "1", "1.0")), frozenset(("false", "f", "0", "0.0"))
 
 
 class Number(str):
@@ -72,84 +64,32 @@ def parse_texts(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_string(wanted):
         return texts
     if pa.types.is_timestamp(wanted):
-        times = iso_times(texts)
-        return _one_by_one(texts, wanted, parse_time) if times is None else times
+        for parse_column in (iso_times, epoch_texts):
+            if (times := parse_column(texts)) is not None:
+                return times
+        return _one_by_one(texts, wanted, parse_time)
     if pa.types.is_list(wanted):
         return _lists(texts, wanted)
     parse = parse_boolean if pa.types.is_boolean(wanted) else parse_integer
     return _one_by_one(texts, wanted, parse)
 
 
-def iso_times(texts: pa.Array) -> pa.Array | None:
-    """Return ISO 8601 times to the second or finer as UTC microseconds; None if Arrow rejects one.
-
-    Times without a zone are UTC. Digits past microseconds are cut.
-    """
-    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts) + 1]
-    starts = offsets[:-1][valid(texts)]
-    if not starts.size:
-        return pa.nulls(len(texts), pa.timestamp("us", "UTC"))
-    if (np.diff(offsets)[valid(texts)] < len("2026-01-01T12:00:00")).any():
-        return None
-    data = np.frombuffer(texts.buffers()[2], np.uint8)
-    if (data[starts + 13] != ord(":")).any() or (data[starts + 16] != ord(":")).any():
-        return None
-    for unit, zone in (("us", "UTC"), ("us", None), ("ns", "UTC"), ("ns", None)):
-        try:
-            times = texts.cast(pa.timestamp(unit, zone))
-        except pa.ArrowInvalid:
-            continue
-        times = times.cast(pa.timestamp("us", zone), safe=False)
-        return times.cast(pa.timestamp("us", "UTC"))
-    return None
-
-
-def parse_time(text: str) -> int | None:
-    """Return microseconds since 1970; a time without a zone is UTC."""
-    match = _TIME.fullmatch(text.strip())
-    if match is None:
-        return None
-    *parts, fraction, zone = match.groups()
-    year, month, day, hour, minute, second = (int(p) if p else None for p in parts)
-    try:
-        time = dt.datetime(
-            year or 0, month or 1, day or 1, hour or 0, minute or 0, second or 0,
-            int((fraction or "0")[:6].ljust(6, "0")), tzinfo=_zone((zone or "").strip()),
-        )  # fmt: skip
-        return (time - _EPOCH) // dt.timedelta(microseconds=1)
-    except (ValueError, KeyError, OSError):
-        return None
-
-
-def _zone(name: str) -> dt.tzinfo:
-    """Return a zone; raise ValueError, KeyError or OSError if there is none of this name."""
-    if match := _OFFSET.fullmatch(name):
-        sign, hours, minutes, seconds = match.groups()
-        offset = dt.timedelta(
-            hours=int(hours), minutes=int(minutes or 0), seconds=int(seconds or 0)
-        )
-        if offset > dt.timedelta(hours=_MOST_HOURS):
-            raise ValueError(name)
-        return dt.timezone(-offset if sign == "-" else offset)
-    return ZoneInfo(_SHORT_ZONES.get(name, name)) if name else dt.UTC
-
-
 def parse_boolean(text: str) -> bool | None:
-    """Return true or false, from the words and digits that Spark accepts."""
+    """Return true or false."""
     word = text.strip().lower()
     return True if word in _TRUE else False if word in _FALSE else None
 
 
 def parse_integer(text: str) -> int | None:
     """Return a 32-bit integer."""
-    if not re.fullmatch(r"[+-]?[0-9]+", text.strip(), re.ASCII):
+    if not re.fullmatch(r"[+-]?[0-9]{1,99}", text.strip(), re.ASCII):
         return None
     value = int(text)
     return value if -(2**31) <= value < 2**31 else None
 
 
 def from_json(value: Any, wanted: pa.DataType) -> Any:
-    """Return a decoded JSON value (numbers as `Number`) as the wanted type, or BAD."""
+    """Return a decoded JSON value (numbers as `Number`) as the wanted type, BAD or NOT_TEXT."""
     if value is None:
         return None
     if pa.types.is_string(wanted):
@@ -158,27 +98,37 @@ def from_json(value: Any, wanted: pa.DataType) -> Any:
         if not isinstance(value, list):
             return BAD
         elements = [from_json(v, wanted.value_type) for v in value]
-        return BAD if any(e is BAD for e in elements) else elements
+        return next((e for e in elements if e is BAD or e is NOT_TEXT), elements)
     if pa.types.is_boolean(wanted):
-        return value if isinstance(value, bool) else BAD
+        return _flag(value)
     parsed: int | None = None
-    if isinstance(value, Number):
-        whole_number = re.fullmatch(r"-?[0-9]{1,12}", value)
-        parsed = int(value) if whole_number else None
-        if pa.types.is_timestamp(wanted) and parsed is not None:
-            parsed *= 1_000_000
-        elif parsed is not None:
-            parsed = parse_integer(value)
-    elif isinstance(value, str) and pa.types.is_timestamp(wanted):
-        parsed = parse_time(value)
+    if pa.types.is_timestamp(wanted):
+        if isinstance(value, Number):
+            parsed = parse_epoch(value)
+        elif isinstance(value, str):
+            parsed = parse_time(value)
+    elif isinstance(value, Number) and not value.startswith("+"):
+        parsed = parse_integer(value)
     return BAD if parsed is None else parsed
 
 
-def _id(value: Any) -> str:
-    """Return a JSON value as a string; anything but a string as its JSON text."""
-    if isinstance(value, str):
-        return value.encode(errors="replace").decode()  # half a surrogate pair becomes "?"
-    return _compact(value)
+def _flag(value: Any) -> Any:
+    """Return a JSON boolean, or the number 0 or 1 as one, or BAD."""
+    if isinstance(value, Number):
+        return {0.0: False, 1.0: True}.get(float(value), BAD)
+    return value if isinstance(value, bool) else BAD
+
+
+def _id(value: Any) -> Any:
+    """Return a JSON value as a string, anything but a string as its JSON text, or NOT_TEXT."""
+    try:
+        text = value if isinstance(value, str) else _compact(value)
+        text.encode()
+    except RecursionError:
+        return BAD
+    except UnicodeEncodeError:
+        return NOT_TEXT
+    return str(text)
 
 
 def _compact(value: Any) -> str:
@@ -206,9 +156,17 @@ def _read_lists(texts: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     """Return JSON arrays that Arrow's reader accepts; None if it rejects one."""
     lines = pc.binary_join_element_wise('{"v":', texts, "}\n", "", null_handling="replace",
                                         null_replacement="null")  # fmt: skip
-    lines = whole(lines)
-    table = read_json(lines.buffers()[2], pa.schema([("v", wanted)]))
-    return table["v"].combine_chunks() if table is not None and len(table) == len(texts) else None
+    content = whole(lines).buffers()[2]
+    table = read_json(content, pa.schema([("v", wanted)]))
+    if table is not None and len(table) == len(texts):
+        return table["v"].combine_chunks()
+    if not pa.types.is_boolean(wanted.value_type):
+        return None
+    table = read_json(content, pa.schema([("v", pa.list_(pa.int64()))]))
+    if table is None or len(table) != len(texts):
+        return None
+    numbers = table["v"].combine_chunks()
+    return without_loss(numbers, flag_lists(numbers))
 
 
 def read_json(content: bytes | pa.Buffer | None, schema: pa.Schema) -> pa.Table | None:
@@ -226,7 +184,7 @@ def read_json(content: bytes | pa.Buffer | None, schema: pa.Schema) -> pa.Table 
 def _parse_list(text: str, wanted: pa.DataType) -> list[Any] | None:
     value = decode(text)
     parsed = from_json(value, wanted)
-    return None if parsed is BAD else parsed
+    return None if parsed is BAD or parsed is NOT_TEXT else parsed
 
 
 def decode(text: str) -> Any:

@@ -130,6 +130,7 @@ class Log(Section):
     format: Literal["parquet", "json", "csv"]
     layout: Literal["page", "impression"]
     max_bad_fraction: Fraction
+    min_pages: Annotated[int, Field(ge=0)]
     max_repeated_ids: Annotated[int, Field(ge=0)]
 
 

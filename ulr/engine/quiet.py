@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
+
+from ulr.folders import open_private, private_folder
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set in a process that spark-submit started
 _KEEP_S = 7 * 86_400
@@ -23,15 +25,17 @@ _active: list[Path] = []  # the log of the enclosing `output_to_log`, if any
 
 def log_path(name: str) -> Path:
     """Return the log file of this process; delete logs that are older than a week."""
-    folder = Path(tempfile.gettempdir()) / f"ulr-logs-{os.getuid()}"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():  # created by another user
-        folder = Path(tempfile.mkdtemp(prefix="ulr-logs-"))
+    folder = _folder()
     for log in folder.glob("*.log"):
         with contextlib.suppress(OSError):
-            if time.time() - log.stat().st_mtime > _KEEP_S:
+            if time.time() - log.lstat().st_mtime > _KEEP_S:
                 log.unlink()
     return folder / f"{name}-{os.getpid()}.log"
+
+
+@functools.cache
+def _folder() -> Path:
+    return private_folder("ulr-logs")
 
 
 @contextlib.contextmanager
@@ -47,7 +51,8 @@ def output_to_log(name: str) -> Iterator[tuple[TextIO, TextIO, Path | None]]:
     path = log_path(name)
     sys.stdout.flush()
     sys.stderr.flush()
-    with path.open("a") as log, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(_log_file(path))
         out, err = (stack.enter_context(_duplicate(stream)) for stream in (sys.stdout, sys.stderr))
         for number in (1, 2):
             stack.enter_context(_redirected(number, log.fileno()))
@@ -56,6 +61,17 @@ def output_to_log(name: str) -> Iterator[tuple[TextIO, TextIO, Path | None]]:
         _active.append(path)
         stack.callback(_active.pop)
         yield out, err, path
+
+
+@contextlib.contextmanager
+def _log_file(path: Path) -> Iterator[TextIO]:
+    """Yield the open log; its disk may be full when it is closed."""
+    log = open_private(path)
+    try:
+        yield log
+    finally:
+        with contextlib.suppress(OSError):
+            log.close()
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -20,7 +21,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from ulr.engine.quiet import SUBMITTED, output_to_log
+from ulr.folders import private_folder
+from ulr.redact import is_secret
 
+_SOCKETS, _SHARED = "spark.python.unix.domain.socket.dir", "/tmp"
 SPARK_FAILED = (PySparkException, Py4JJavaError)
 _JVM_EXIT_S = 10.0  # time for the JVM to exit before it is killed
 
@@ -29,7 +33,7 @@ def start_session(name: str, settings: Mapping[str, object]) -> SparkSession:
     """Start a Spark session, or return the running one.
 
     settings: Spark properties without the prefix `spark.`. Under spark-submit, the options of its
-    command line take precedence.
+    command line take precedence. Secret settings do not reach the command line of the JVM.
     """
     builder = SparkSession.builder.appName(f"ulr {name}")
     submitted: dict[str, str] = {}
@@ -41,17 +45,47 @@ def start_session(name: str, settings: Mapping[str, object]) -> SparkSession:
         if address := settings.get("driver.bindAddress"):
             # Without it Java resolves the machine's host name, and exits if that fails.
             environ.setdefault("SPARK_LOCAL_IP", str(address))
-    for key, value in settings.items():
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        if f"spark.{key}" not in submitted:
-            builder = builder.config(f"spark.{key}", text)
+    properties = {
+        f"spark.{key}": str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in settings.items()
+        if f"spark.{key}" not in submitted
+    }
+    if SUBMITTED not in environ:
+        properties |= _private_sockets(properties)
+    for key, text in properties.items():
+        builder = builder.config(key, text)
     with output_to_log(name):  # the JVM inherits the log as its stdout and stderr
+        SparkContext._ensure_initialized(conf=_visible(properties))
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     if SUBMITTED not in environ and threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _interrupt)
     return spark
+
+
+def _visible(properties: Mapping[str, str]) -> SparkConf:
+    """Return the properties for the command line of the JVM, which every user can read.
+
+    Secrets are not among them: the running JVM receives them over its local connection.
+    """
+    conf = SparkConf(loadDefaults=False)
+    for key, text in properties.items():
+        if not is_secret(key, text):
+            conf.set(key, text)
+    return conf
+
+
+def _private_sockets(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return a folder for the sockets of Python workers that no other user can enter.
+
+    They have no other protection: workers accept every connection. On a cluster the folder has to
+    exist on every machine, and the setting is used as it is.
+    """
+    local = re.match(r"local(\[|$)", properties.get("spark.master", "local"))
+    if not local or properties.get(_SOCKETS) != _SHARED:
+        return {}
+    return {_SOCKETS: str(private_folder("ulr-sockets", _SHARED))}
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,8 @@ _PART_BYTES = 64 << 20  # larger files are read by several tasks
 _NAMES = "names"  # metadata of the column `features`: a JSON list of feature names
 _SPARK_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 _LETOR_SUFFIXES = (".txt", ".txt.gz", ".letor", ".svm")
+# What Arrow says of a damaged file, and not of a disk or a network.
+_DAMAGED = re.compile(r"parquet|thrift|corrupt|decompress|end of stream|page|snappy|zstd", re.I)
 # Characters that LightGBM's text format does not allow in feature names.
 _INVALID_IN_NAMES = re.compile(r'[\s",:\[\]{}]')
 
@@ -92,7 +95,7 @@ def feature_names(url: str, path: str) -> list[str]:
     if path.endswith(_LETOR_SUFFIXES):
         return []
     fs, _ = open_filesystem(url)
-    with fs.open_input_file(path) as stream:
+    with fs.open_input_file(path) as stream, _reading(path):
         return _names(pq.ParquetFile(stream), path)
 
 
@@ -111,7 +114,7 @@ def read_features(
 ) -> Iterator[pa.Table]:
     """Yield the rows of a part in batches with `features_schema`; a missing label is null.
 
-    names: feature names of the first file; UserError if the names of this file differ.
+    names: feature names of the first file; InvalidData if the names of this file differ.
     shown: queries to read. Row groups without any of them are not read.
     """
     path = features.paths[part.file]
@@ -119,17 +122,31 @@ def read_features(
         yield _chosen(_letor_table(features.url, path), shown)
         return
     fs, _ = open_filesystem(features.url)
-    with fs.open_input_file(path) as stream:
+    with fs.open_input_file(path) as stream, _reading(path):
         file = pq.ParquetFile(stream)
         columns = _check_columns(file, path)
         if difference := name_difference(names, _names(file, path)):
-            raise UserError(f"{path}: {difference} in another file; write all files in one order")
+            raise InvalidData(f"{path}: {difference} in another file; write all files in one order")
         first, last = (file.num_row_groups * k // part.of for k in (part.k, part.k + 1))
         groups = [g for g in range(first, last) if _any_shown(file, g, shown)]
         if not groups:
             return
         for batch in file.iter_batches(BATCH_ROWS, groups, columns, use_threads=False):
             yield _chosen(_typed(batch, path), shown)
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Raise InvalidData with the file's name if its content is no Parquet, or damaged."""
+    try:
+        yield
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and (error.errno or not _DAMAGED.search(str(error))):
+            raise  # of the disk or the network
+        reason = str(error).splitlines()[0].split(". ", maxsplit=1)[0]
+        raise InvalidData(
+            f"{path} is not a readable Parquet file: {reason}; write it again"
+        ) from None
 
 
 def _any_shown(file: pq.ParquetFile, group: int, shown: ShownQueries | None) -> bool:
@@ -147,7 +164,7 @@ def _check_columns(file: pq.ParquetFile, path: str) -> list[str]:
     columns = [n for n in features_schema.names if n in file.schema_arrow.names]
     missing = [n for n in features_schema.names if n not in columns and n != "label"]
     if missing:
-        raise UserError(f"{path}: no column {missing[0]}; expected query_id, doc_id, features")
+        raise InvalidData(f"{path}: no column {missing[0]}; expected query_id, doc_id, features")
     return columns
 
 
@@ -175,7 +192,7 @@ def _names(file: pq.ParquetFile, path: str) -> list[str]:
     names = [_INVALID_IN_NAMES.sub("_", str(name)) for name in content]
     if len(set(names)) < len(names):
         repeated = max(names, key=names.count)
-        raise UserError(f"{path}: two features are named {repeated}; names must be unique")
+        raise InvalidData(f"{path}: two features are named {repeated}; names must be unique")
     return names
 
 

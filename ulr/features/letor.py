@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.fs as pafs
 
-from ulr.errors import UserError
+from ulr.errors import InvalidData, UserError
 from ulr.kernels.layout import Ragged
 from ulr.warehouse.filesystem import open_filesystem
 
@@ -67,7 +68,7 @@ def read_letor(paths: Iterable[str], fs: pafs.FileSystem | None = None) -> Judge
                 rows_of[query] += 1
                 doc_ids.append(doc or f"{query}-{rows_of[query]}")
     if not doc_ids:
-        raise UserError(f"no rows in {paths}; expected lines such as '2 qid:10 1:0.5 2:3'")
+        raise InvalidData(f"no rows in {paths}; expected lines such as '2 qid:10 1:0.5 2:3'")
     return JudgedDocuments(
         query_ids=list(chain.from_iterable(b.query_ids for b in blocks)),
         doc_ids=doc_ids,
@@ -85,7 +86,7 @@ def _chunks(path: str, fs: pafs.FileSystem | None) -> Iterator[tuple[list[str], 
         raise UserError(f"no LETOR file at {path!r}; give the path of an existing file") from None
     with raw, gzip.open(raw) if path.endswith(".gz") else raw as stream:
         rest, number = b"", 1
-        while block := stream.read(_CHUNK_BYTES):
+        while block := _read(stream, path):
             complete, newline, rest = (rest + block).rpartition(b"\n")
             if newline:
                 lines = _text(complete, path).split("\n")
@@ -95,11 +96,21 @@ def _chunks(path: str, fs: pafs.FileSystem | None) -> Iterator[tuple[list[str], 
             yield [_text(rest, path)], number
 
 
+def _read(stream: Any, path: str) -> bytes:
+    try:
+        block: bytes = stream.read(_CHUNK_BYTES)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InvalidData(f"{path} is a damaged gzip file: {error}; write it again") from None
+    return block
+
+
 def _text(content: bytes, path: str) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text: {error.reason}; expected LETOR lines") from None
+        raise InvalidData(
+            f"{path} is not UTF-8 text: {error.reason}; expected LETOR lines"
+        ) from None
 
 
 def _parse_lines(lines: list[str], path: str, number: int) -> _Lines:
@@ -107,9 +118,9 @@ def _parse_lines(lines: list[str], path: str, number: int) -> _Lines:
     split = [(i, *line.partition("#")) for i, line in enumerate(lines)]
     rows = [(i, body.split(None, 2), comment) for i, body, _, comment in split if body.strip()]
 
-    def refuse(row: int, rule: str) -> UserError:
+    def refuse(row: int, rule: str) -> InvalidData:
         i = rows[row][0]
-        return UserError(f"{path}, line {number + i}: {lines[i][:60]!r}{rule}")
+        return InvalidData(f"{path}, line {number + i}: {lines[i][:60]!r}{rule}")
 
     for row, (_, fields, _) in enumerate(rows):
         if len(fields) < 2 or not fields[1].startswith("qid:"):
@@ -121,7 +132,9 @@ def _parse_lines(lines: list[str], path: str, number: int) -> _Lines:
         labels = np.array([fields[0] for _, fields, _ in rows], float)
         flat = np.array(list(chain.from_iterable(numbers)), float)
     except ValueError as error:
-        raise UserError(f"{path}, lines from {number}: {error}; features are index:value") from None
+        raise InvalidData(
+            f"{path}, lines from {number}: {error}; features are index:value"
+        ) from None
     broken = _broken_row(labels, counts, np.array([len(n) for n in numbers], np.int64), flat)
     if broken is not None:
         raise refuse(*broken)

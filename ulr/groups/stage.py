@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 from pyspark.sql import SparkSession
 
 from ulr.clicklog.contract import REASONS
-from ulr.clicklog.files import LogFiles, find_log
+from ulr.clicklog.files import LogFiles, find_log, list_log
 from ulr.clicklog.pages import open_pages
 from ulr.clicklog.quarantine import reasons_in
 from ulr.config.settings import Groups, Log
 from ulr.engine.tasks import partitions_for
-from ulr.errors import InvalidData
+from ulr.errors import InvalidData, TemporaryFailure
 from ulr.groups.tasks import write_groups
 from ulr.warehouse.stage import publish_if_changed
 from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction
@@ -22,8 +23,10 @@ from ulr.warehouse.tables import Outcome, Warehouse, WriteTransaction
 # A text log has about eight times the bytes of the same log as Parquet.
 _TEXT_BYTES = 8
 
-# The log's location and the memory limit do not change the published rows.
-_NOT_IN_FINGERPRINT = ("log.path", "log.max_repeated_ids")
+# The log's location, the memory limit and the floor do not change the published rows.
+_NOT_IN_FINGERPRINT = ("log.path", "log.max_repeated_ids", "log.min_pages")
+
+_READINGS = 3  # of a log that changes while it is read
 
 
 def build_groups(
@@ -38,21 +41,52 @@ def build_groups(
     """Publish `groups` and `quarantine` of one date's log.
 
     `quarantine` is always published, before `groups`. `groups` is not published if too many rows
-    broke the contract.
+    broke the contract, or too few pages are valid. If a file of the log is replaced, added or
+    removed while the log is read, the log is read again.
     """
-    files = find_log(log.path, date)
+    for _ in range(_READINGS):
+        files = find_log(log.path, date)
+        try:
+            outcome = _publish(start_spark, warehouse, files, log=log, groups=groups, force=force)
+        except _LogChanged as changed:
+            difference = str(changed)
+            continue
+        _refuse_if_few(outcome.manifest.counts, log.min_pages, date)
+        return outcome
+    raise TemporaryFailure(
+        f"{date}: the log changed {_READINGS} times while it was read, at last {difference}; "
+        "nothing was published, run again when the log is complete"
+    )
+
+
+class _LogChanged(Exception):
+    """The files of the log are others than those that were listed before reading."""
+
+
+def _publish(
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    files: LogFiles,
+    *,
+    log: Log,
+    groups: Groups,
+    force: bool,
+) -> Outcome:
+    date = files.date
 
     def write(groups_table: WriteTransaction, quarantine_table: WriteTransaction) -> None:
-        counts = write_groups(
-            open_pages(start_spark(), files, log),
-            groups_url=groups_table.url,
-            quarantine_url=quarantine_table.url,
-            partitions=partitions_of(files, log, groups),
-            max_position=groups.max_position,
-            max_repeated_ids=log.max_repeated_ids,
-        )
+        with _unchanged(files, log.path):
+            counts = write_groups(
+                open_pages(start_spark(), files, log),
+                groups_url=groups_table.url,
+                quarantine_url=quarantine_table.url,
+                partitions=partitions_of(files, log, groups),
+                max_position=groups.max_position,
+                max_repeated_ids=log.max_repeated_ids,
+            )
         quarantine_table.publish(counts)
         _refuse_if_broken(counts, log.max_bad_fraction, date)
+        _refuse_if_few(counts, log.min_pages, date)
         groups_table.publish(counts)
 
     outcome, _ = publish_if_changed(
@@ -67,6 +101,21 @@ def build_groups(
         force=force,
     )
     return outcome
+
+
+@contextlib.contextmanager
+def _unchanged(files: LogFiles, path: str) -> Iterator[None]:
+    """Raise _LogChanged if the log has other files afterwards, also instead of another error."""
+    failure: Exception | None = None
+    try:
+        yield
+    except Exception as error:
+        failure = error
+    difference = files.difference(list_log(path, files.date))
+    if difference:
+        raise _LogChanged(difference) from failure
+    if failure is not None:
+        raise failure
 
 
 def partitions_of(files: LogFiles, log: Log, groups: Groups) -> int:
@@ -90,4 +139,15 @@ def _refuse_if_broken(counts: Counter[str], max_fraction: float, date: dt.date) 
             f"{date}: {bad:,} of {read:,} rows ({bad / read:.1%}) broke the contract, more "
             f"than log.max_bad_fraction = {max_fraction:.1%}: {top}; the rows are in `quarantine`, "
             "groups were not published"
+        )
+
+
+def _refuse_if_few(counts: Mapping[str, int], min_pages: int, date: dt.date) -> None:
+    """Raise InvalidData if a date has fewer valid pages than it must have."""
+    pages = counts.get("pages", 0)
+    if pages < min_pages:
+        raise InvalidData(
+            f"{date}: {pages:,} valid pages in {counts.get('read', 0):,} rows, fewer than "
+            f"log.min_pages = {min_pages:,}; check that the log of the date is complete, or set "
+            "log.min_pages=0"
         )

@@ -47,6 +47,7 @@ from ulr.groups.parts import PART_BYTES, GroupsPart
 from ulr.warehouse.table_files import TableFiles
 
 MERGE_ROWS = 1_000_000  # partial groups held in memory before they are merged
+QUARANTINE_BYTES = 64 << 20  # bad rows held in memory before they are sent
 _RESULT = "part int, counts string, file string, repeated binary"
 
 Batches = Iterator[pa.RecordBatch]
@@ -130,13 +131,20 @@ def _fold_pages(
             keys.append(hashes(batch["session_id"])[good])
         if pages.bad.size:
             bad.append(quarantine_rows(pages))
+        if sum(rows.nbytes for rows in bad) >= QUARANTINE_BYTES:
+            yield from _send_quarantine(bad, partitions)
+            bad = []
         yield from folder.add(pages, good)
     yield from folder.finish()
     yield from hash_blocks(keys, partitions)
     if bad:
-        rows = pa.concat_tables(bad)
-        yield pack_bytes(0, "counts", json.dumps(count_reasons(rows)).encode())
-        yield from partition_blocks("quarantine", rows, hash_parts(rows["source"], partitions))
+        yield from _send_quarantine(bad, partitions)
+
+
+def _send_quarantine(bad: list[pa.Table], partitions: int) -> Batches:
+    rows = pa.concat_tables(bad)
+    yield pack_bytes(0, "counts", json.dumps(count_reasons(rows)).encode())
+    yield from partition_blocks("quarantine", rows, hash_parts(rows["source"], partitions))
 
 
 def _fold_later(batches: Batches, *, partitions: int, max_position: int) -> Batches:

@@ -42,6 +42,7 @@ from ulr.kernels.atomics import (
     table_address,
     write,
 )
+from ulr.kernels.jit import is_cached_safely
 
 THREADS = 64  # entries of the table
 TABLE = np.zeros((THREADS, 2), np.int64)  # thread id, address of its state
@@ -231,7 +232,7 @@ def compile_collectives() -> Collectives:
 
     def compiled(function: Any, signature: Any) -> Any:
         try:
-            return cfunc(signature, cache=True)(function)
+            return cfunc(signature, cache=is_cached_safely(function))(function)
         except (RuntimeError, OSError):  # there is no folder that numba can write to
             return cfunc(signature)(function)
 

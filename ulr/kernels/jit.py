@@ -5,7 +5,8 @@ numba stores compiled code by source, signature and processor. On top of that:
 - One process at a time compiles, under a file lock. The others load its result.
 - The code is stored in the first of these folders that is writable: NUMBA_CACHE_DIR, __pycache__ of
   the package, the user's cache, a temporary folder. A package that cannot be written still serves
-  the code that was stored in it before, as by `ulr warm-up` while an image is built.
+  the code that was stored in it before, as by `ulr warm-up` while an image is built. A folder that
+  another user can write is not used: code in it would be executed.
 - A change of any file of this room invalidates all code: kernels inline each other.
 """
 
@@ -15,9 +16,6 @@ import contextlib
 import fcntl
 import functools
 import hashlib
-import os
-import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from importlib import resources
@@ -27,6 +25,8 @@ from typing import Any, TextIO, TypeVar
 import numba
 from numba.core import caching
 from numba.core.compiler_lock import global_compiler_lock
+
+from ulr.folders import is_trusted, private_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 LOCK_TIMEOUT_S = 300.0  # then the process compiles without the lock
@@ -55,6 +55,11 @@ def kernel(*, allocates: bool = True, **options: Any) -> Callable[[F], F]:
 def code_folder() -> str:
     """Return the folder in which compiled code is stored."""
     return str(_Cache(_try_lock).cache_path)
+
+
+def is_cached_safely(function: Callable[..., Any]) -> bool:
+    """Return whether numba's own cache of a function is in a folder that only we can write."""
+    return _trusted(_Storage(function).locator.get_cache_path())
 
 
 def stored_functions() -> set[tuple[str, int]]:
@@ -117,12 +122,16 @@ class _TemporaryFolder(caching.UserWideCacheLocator):
 
 @functools.cache
 def _temporary_folder() -> Path:
-    folder = Path(tempfile.gettempdir()) / f"ulr-kernels-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    status = folder.lstat()
-    if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022:
-        return Path(tempfile.mkdtemp(prefix="ulr-kernels-"))  # created by another user
-    return folder
+    return private_folder("ulr-kernels")
+
+
+@functools.cache
+def _trusted(folder: str) -> bool:
+    """Return whether compiled code may be loaded from the folder: it is executed.
+
+    The owner of the package could change its Python code as well.
+    """
+    return is_trusted(Path(folder), Path(__file__).parent.stat().st_uid)
 
 
 class _Storage(caching.CompileResultCacheImpl):
@@ -136,9 +145,12 @@ class _Cache(caching.FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
+        if not _trusted(self._cache_path):
+            self._cache_path = str(_temporary_folder())
         self._files = [
             caching.IndexDataCacheFile(folder, self._impl.filename_base, _source_stamp())
             for folder in dict.fromkeys([self._cache_path, PACKAGE])
+            if folder == self._cache_path or _trusted(folder)
         ]
         self._cache_file = self._files[0]
 

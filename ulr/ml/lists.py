@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ulr.engine.columns import list_array, lists, whole
-from ulr.errors import UserError
+from ulr.errors import InvalidData, UserError
 from ulr.features.matrix import check_width
 from ulr.kernels.layout import Ragged
 from ulr.warehouse.schema import pairs_schema
@@ -61,7 +61,7 @@ def build_lists(table: pa.Table) -> pa.Table:
     if len(ids.unique()) != len(ids):
         raise UserError("the rows of a list are not contiguous; sort the rows by list first")
     if (lowest := pc.min(table["position"]).as_py()) < 1:
-        raise UserError(f"positionCol contains {lowest}; positions begin at 1, the top of the page")
+        raise InvalidData(f"positionCol contains {lowest}; positions begin at 1, the top")
     width = check_width(lists(table["features"]).lengths)
     label, weight = table["label"].to_numpy(), table["weight"].to_numpy()
     i, j, owner = _all_pairs(rows)
@@ -96,7 +96,7 @@ def _check_values(batch: pa.RecordBatch) -> None:
         if not invalid and name in ("label", "weight"):
             invalid = len(column) - (pc.sum(pc.is_finite(column)).as_py() or 0)
         if invalid:
-            raise UserError(
+            raise InvalidData(
                 f"{param} has {invalid:,} null or non-finite values in a batch of {len(column):,} "
                 "rows; replace them or drop those rows before fit"
             )

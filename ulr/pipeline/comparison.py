@@ -13,6 +13,7 @@ from ulr.pipeline.judge import estimates_of
 from ulr.pipeline.reports import report_comparison
 from ulr.pipeline.trials import TrialResults, run_trials
 from ulr.registry.client import registry_of
+from ulr.registry.comparison import log_comparison
 from ulr.registry.submission import collect_submission
 
 
@@ -56,7 +57,7 @@ def _log_to_mlflow(title: str, results: TrialResults, page: str) -> None:
     estimates = estimates_of(results.evaluation, results.names)
     try:
         registry = registry_of(first.settings)
-        run = registry.log_comparison(f"{title} {window}", models, estimates)
+        run = log_comparison(registry, first.warehouse, f"{title} {window}", models, estimates)
         registry.attach_report(run, page)
     except RegistryUnavailable as error:
         raise RegistryUnavailable(

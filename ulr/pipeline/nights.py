@@ -12,6 +12,7 @@ from ulr.pipeline.events import Events, StepContext
 from ulr.pipeline.night import STAGES, Night
 from ulr.pipeline.reports import report_night
 from ulr.pipeline.stage_runner import StageResult, Summary, run_stages
+from ulr.redact import redact
 from ulr.warehouse.lock import hold
 from ulr.warehouse.retention import (
     check_retention,
@@ -50,13 +51,13 @@ def run_nights(
             ]
             summary = run_stages(str(date), stages, from_stage=from_stage)
             summaries.append(summary)
-            storage.write_json(summary.to_json(), FOLDER, f"{date}.json")
+            storage.write_json(redact(summary.to_json()), FOLDER, f"{date}.json")
             path = storage.shown(FOLDER, f"{date}.json")
             events.line(f"nightly {date}: {summary.outcome} in {summary.seconds:.1f} s -> {path}")
             with _recorded(summary):
                 report_night(night, summary, events)
                 _expire(warehouse, settings, events)
-            storage.write_json(summary.to_json(), FOLDER, f"{date}.json")
+            storage.write_json(redact(summary.to_json()), FOLDER, f"{date}.json")
             if summary.error is not None:
                 break
     return summaries

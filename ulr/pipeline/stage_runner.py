@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ulr.engine.failures import explain, summarize
 from ulr.errors import UserError
 from ulr.redact import redact_text
 
@@ -86,8 +87,9 @@ def run_stages(
         try:
             result = run()
         except Exception as error:
-            record.status, record.message = "failed", _first_line(error)
-            summary.fail(error)
+            failure = explain(error) or error
+            record.status, record.message = "failed", _first_line(failure)
+            summary.fail(failure)
             return summary
         finally:
             record.seconds = round(time.monotonic() - started, 3)
@@ -100,4 +102,5 @@ def run_stages(
 def _first_line(error: Exception) -> str:
     """Return the error's first line without secrets, or its class if it has no text."""
     text = str(error).strip() or type(error).__name__
-    return redact_text(text.splitlines()[0])[:300]
+    line = text.splitlines()[0] if isinstance(error, UserError) else summarize(text)
+    return redact_text(line)[:300]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ulr.errors import UserError
+from ulr.errors import InvalidData, TemporaryFailure, UserError
 from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.tables import Warehouse
 
@@ -60,7 +60,7 @@ def load_examination(source: str, warehouse: Warehouse) -> tuple[Examination, By
 def _load_published(warehouse: Warehouse) -> tuple[Examination, BySegment]:
     theta, psi = (warehouse.current(table) for table in ("propensities", "joint_propensities"))
     if theta and psi and theta.fingerprint != psi.fingerprint:
-        raise UserError(
+        raise TemporaryFailure(
             "theta and psi in the warehouse come from different runs, because the last run was "
             "interrupted; run `ulr propensities` again"
         )
@@ -80,7 +80,7 @@ def examination_of(theta: pa.Table, psi: pa.Table) -> tuple[Examination, BySegme
     )
     pooled = _estimated(_rows_of(rows, None))
     if pooled.depth == 0:
-        raise UserError(
+        raise InvalidData(
             "position 1 of the published propensities has no estimate; run `ulr propensities "
             "--force` to see the reason"
         )

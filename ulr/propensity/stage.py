@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from ulr.config.settings import Propensities
 from ulr.engine.failures import reraise_user_errors
-from ulr.errors import UserError
+from ulr.errors import InvalidData, UserError
 from ulr.experiments.buckets import parse_bucket
 from ulr.features.files import find_features
 from ulr.groups.window import groups_files, groups_fingerprints
@@ -85,7 +85,7 @@ def estimate_propensities(
     """Return the estimates of all traffic, then of the segments."""
     theta = _given_theta(settings) if settings.estimator == "given" else []
     if not groups_files(warehouse, dates):
-        raise UserError(
+        raise InvalidData(
             "the groups of these dates contain no page; give other dates, or see the table "
             "`quarantine`"
         )

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from ulr.engine.session import spark_schema
 from ulr.engine.tasks import map_items
-from ulr.errors import UserError
+from ulr.errors import InvalidData
 from ulr.features.matrix import feature_matrix
 from ulr.propensity import tally
 from ulr.propensity.exposures import Exposures
@@ -90,7 +90,7 @@ def em_exposures(
         documents = documents.join(known.toDF(*DOCUMENT, "features"), on=DOCUMENT, how="inner")
     table = documents.withColumn("block", _block(blocks)).orderBy(*DOCUMENT).toArrow()
     if not table.num_rows:
-        raise UserError(
+        raise InvalidData(
             f"regression_em.features: {features} has no row for any of the documents shown"
         )
     number = table.select(DOCUMENT).append_column("n", pa.array(np.arange(table.num_rows)))

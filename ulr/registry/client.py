@@ -9,12 +9,11 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import mlflow
 from mlflow import MlflowClient
@@ -26,15 +25,14 @@ from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 from ulr.config.settings import Settings
 from ulr.errors import UserError
 from ulr.registry import tags as tag_names
-from ulr.registry.connection import TRACKING_URI, connected, create_database
+from ulr.registry.connection import TRACKING_URI, connected, create_database, is_unavailable
+from ulr.registry.duplicates import MISSING, delete_unregistered, keep_lowest, versions_of
 from ulr.registry.runs import write_files, write_model, write_record
 from ulr.registry.stored_model import EXPECTED, Warn, ignore, read_stored_model, sha256_of
 from ulr.registry.submission import Submission
-from ulr.warehouse.stage import fingerprint
 
 CHALLENGER, CHAMPION = "challenger", "champion"
 DATABASE = "mlflow.db"
-_MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 
 @dataclass(frozen=True)
@@ -73,74 +71,56 @@ class Registry:
         return MlflowClient(self.uri)
 
     def register(self, submission: Submission) -> RegisteredVersion:
-        """Log the run and register its model, unless that has been done."""
-        known = self.find(submission.fingerprint)
-        if known:
-            return known
-        with self._connected():
-            self._delete_runs(tag_names.FINGERPRINT, submission.fingerprint)
-            tags = submission.tags | {tag_names.MODEL_SHA256: sha256_of(submission.model)}
-            model_id = self._log_run(submission, tags)
-            return _registered(self._create_version(model_id, tags), new=True)
+        """Log the run and register its model, unless that has been done.
 
-    def log_comparison(
-        self, name: str, submissions: Sequence[Submission], rows: Sequence[Mapping[str, Any]]
-    ) -> str:
-        """Log one run with the comparison's rows and a child per training; return its id.
-
-        Nothing is registered. A comparison that was logged completely is not logged again.
+        A training has one version afterwards, also if answers of the server were lost.
         """
-        key = fingerprint([[s.fingerprint for s in submissions], list(rows)])
-        with self._connected():
-            experiment_id = self.experiment_id()
-            query = f"tags.`{tag_names.COMPARISON}` = '{key}' and attributes.status = 'FINISHED'"
-            complete = self.client.search_runs([experiment_id], query)
-            if complete:
-                return complete[0].info.run_id
-            self._delete_runs(tag_names.COMPARISON, key)
-            with mlflow.start_run(
-                experiment_id=experiment_id, run_name=name, tags={tag_names.COMPARISON: key}
-            ) as parent:
-                for submission in submissions:
-                    self._delete_runs(tag_names.LIVE, submission.fingerprint)
-                    tags = _compared(submission.tags)
-                    tags[tag_names.MODEL_SHA256] = sha256_of(submission.model)
-                    self._log_run(submission, tags, nested=True)
-                table = {column: [row[column] for row in rows] for column in rows[0]}
-                self.client.log_table(parent.info.run_id, table, "comparison.json")
-            return parent.info.run_id
+        with self.connected():
+            client, run_id = self.client, None
+            versions = versions_of(client, self.name, submission.fingerprint)
+            if not versions:
+                tags = submission.tags | {tag_names.MODEL_SHA256: sha256_of(submission.model)}
+                run_id, model_id = self.log_run(submission, tags)
+                created = self._create_version(model_id, tags)
+                versions = versions_of(client, self.name, submission.fingerprint) or [created]
+            version = keep_lowest(client, self.name, versions)
+            delete_unregistered(client, self.experiment_id(), version)
+            if version.run_id == run_id:
+                # The tag that MLflow's `register_model` sets: its page of the model has a link.
+                link = json.dumps([{"name": self.name, "version": str(version.version)}])
+                client.set_logged_model_tags(model_id, {MLFLOW_MODEL_VERSIONS: link})
+            return _registered(version, new=version.run_id == run_id)
 
     def find(self, fingerprint: str) -> RegisteredVersion | None:
         """Return the version of a training, or None if it is not registered."""
-        with self._connected():
-            query = f"name='{self.name}' and tags.`{tag_names.FINGERPRINT}`='{fingerprint}'"
-            versions = self.client.search_model_versions(query, max_results=1)
+        with self.connected():
+            versions = versions_of(self.client, self.name, fingerprint)
             return _registered(versions[0]) if versions else None
 
     def version(self, number: int) -> RegisteredVersion:
         """Return a version by its number."""
-        with self._connected():
+        with self.connected():
             return _registered(self.client.get_model_version(self.name, str(number)))
 
     def versions(self) -> list[RegisteredVersion]:
         """Return every version, newest first."""
-        with self._connected():
+        with self.connected():
             versions = self.client.search_model_versions(f"name='{self.name}'")
             return [_registered(v) for v in sorted(versions, key=lambda v: -int(v.version))]
 
     def version_with_alias(self, alias: str) -> RegisteredVersion | None:
         """Return the version with an alias, or None."""
-        with self._connected():
+        with self.connected():
             try:
                 return _registered(self.client.get_model_version_by_alias(self.name, alias))
             except MlflowException as error:
-                if error.error_code in _MISSING:
+                if error.error_code in MISSING:
                     return None
                 raise
 
     def set_alias(self, alias: str, version: int) -> None:
         """Move the alias to a version."""
-        with self._connected():
+        with self.connected():
             self.client.set_registered_model_alias(self.name, alias, str(version))
 
     def tag_version(
@@ -150,7 +130,7 @@ class Registry:
         metrics: Mapping[str, float] | None = None,
     ) -> None:
         """Write tags on a version and on its run, and metrics on the run."""
-        with self._connected():
+        with self.connected():
             client, now = self.client, int(time.time() * 1000)
             for key, value in tags.items():
                 client.set_model_version_tag(self.name, str(version.version), key, value)
@@ -164,7 +144,7 @@ class Registry:
 
     def attach_report(self, run_id: str, page: str) -> None:
         """Store the report's page as an artifact of a run; replace an earlier one."""
-        with self._connected():
+        with self.connected():
             self.client.log_text(run_id, page, "report.html")
 
     def model_text(self, uri: str, warn: Warn = ignore) -> str:
@@ -172,11 +152,11 @@ class Registry:
 
         warn: receives a line if the version has no hash to compare the text with.
         """
-        with self._connected():
+        with self.connected():
             try:
                 return read_stored_model(self.client, uri, warn)
             except MlflowException as error:
-                if error.error_code in _MISSING:
+                if error.error_code in MISSING:
                     raise UserError(f"no model {uri} at {self.uri}; expected {EXPECTED}") from None
                 raise
 
@@ -199,11 +179,6 @@ class Registry:
                 return experiment.experiment_id
             raise
 
-    def _delete_runs(self, tag: str, value: str) -> None:
-        """Delete runs that an interrupted attempt has left."""
-        for run in self.client.search_runs([self.experiment_id()], f"tags.`{tag}` = '{value}'"):
-            self.client.delete_run(run.info.run_id)
-
     def _create_version(self, model_id: str, tags: Mapping[str, str]) -> ModelVersion:
         """Register a logged model; the registered model is created if it is missing.
 
@@ -215,22 +190,32 @@ class Registry:
             model_id=model_id,
         )  # fmt: skip
         try:
-            version = create()
+            return create()
         except MlflowException as error:
-            if error.error_code not in _MISSING:
+            if error.error_code not in MISSING:
                 raise
             with contextlib.suppress(MlflowException):  # another process may have created it
                 client.create_registered_model(self.name)
-            version = create()
-        # The tag that MLflow's `register_model` sets: its page of the model links to the version.
-        link = json.dumps([{"name": self.name, "version": version.version}])
-        client.set_logged_model_tags(model_id, {MLFLOW_MODEL_VERSIONS: link})
-        return version
+            return create()
+
+    def log_run(
+        self, submission: Submission, tags: Mapping[str, str], *, nested: bool = False
+    ) -> tuple[str, str]:
+        """Log a run with the record and the model of a training; return the ids of both.
+
+        A request that MLflow repeats after a lost answer can be refused because the first one was
+        processed. Therefore a refused run is logged a second time; the caller deletes the first.
+        """
+        try:
+            return self._log_run(submission, tags, nested)
+        except MlflowException as error:
+            if is_unavailable(error):
+                raise
+            return self._log_run(submission, tags, nested)
 
     def _log_run(
-        self, submission: Submission, tags: Mapping[str, str], *, nested: bool = False
-    ) -> str:
-        """Log a run with the record and the model of a training; return the model's id."""
+        self, submission: Submission, tags: Mapping[str, str], nested: bool
+    ) -> tuple[str, str]:
         with (
             tempfile.TemporaryDirectory() as folder,
             mlflow.start_run(
@@ -242,9 +227,10 @@ class Registry:
         ):
             model_id = write_model(submission, write_files(submission, Path(folder)), tags)
             write_record(self.client, run.info.run_id, model_id, submission, Path(folder))
-            return model_id
+            return run.info.run_id, model_id
 
-    def _connected(self) -> AbstractContextManager[None]:
+    def connected(self) -> AbstractContextManager[None]:
+        """Point MLflow at this server for a block; raise RegistryUnavailable if it is down."""
         self._ensure_database()
         return connected(self.uri)
 
@@ -263,10 +249,6 @@ def registry_of(settings: Settings) -> Registry:
         retries=section.retries,
         backoff=section.backoff,
     )
-
-
-def _compared(tags: Mapping[str, str]) -> dict[str, str]:
-    return {tag_names.COMPARED + key.removeprefix("ulr."): value for key, value in tags.items()}
 
 
 def _registered(version: ModelVersion, *, new: bool = False) -> RegisteredVersion:

@@ -13,10 +13,11 @@ import mlflow
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
-from ulr.errors import RegistryUnavailable
+from ulr.errors import RegistryUnavailable, UserError
 
 TRACKING_URI = "MLFLOW_TRACKING_URI"
 _UNAVAILABLE = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED")
+_REFUSED = ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED")
 _creating = threading.Lock()
 
 
@@ -24,21 +25,32 @@ _creating = threading.Lock()
 def connected(uri: str) -> Iterator[None]:
     """Point MLflow's module functions at a server for the block.
 
-    Raise RegistryUnavailable if it does not answer after MLflow's own retries.
+    Raise RegistryUnavailable if it does not answer after MLflow's own retries, and UserError if it
+    refuses the credentials.
     """
     before = os.environ.get(TRACKING_URI)
     mlflow.set_tracking_uri(uri)  # also sets the environment variable, restored below
     try:
         yield
     except (MlflowException, OSError) as error:
-        if isinstance(error, MlflowException) and error.error_code not in _UNAVAILABLE:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        if isinstance(error, MlflowException) and error.error_code in _REFUSED:
+            raise UserError(
+                f"the model registry {uri} refused the request: {reason}; set "
+                "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD to a user with permission"
+            ) from error
+        if isinstance(error, MlflowException) and not is_unavailable(error):
             raise
-        reason = str(error).splitlines()[0][:200]
         raise RegistryUnavailable(f"the model registry {uri} does not answer: {reason}") from error
     finally:
         os.environ.pop(TRACKING_URI, None)
         if before is not None:
             os.environ[TRACKING_URI] = before
+
+
+def is_unavailable(error: MlflowException) -> bool:
+    """Return whether the same request may succeed later."""
+    return error.error_code in _UNAVAILABLE
 
 
 def create_database(path: Path) -> None:

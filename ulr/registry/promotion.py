@@ -18,6 +18,7 @@ from ulr.models.booster import feature_difference
 from ulr.registry import gate, tags
 from ulr.registry.client import CHALLENGER, CHAMPION, RegisteredVersion, Registry
 from ulr.registry.gate import Check, Verdict
+from ulr.registry.lock import registry_lock
 from ulr.registry.outbox import queue_if_unavailable, sync
 from ulr.registry.stored_model import Warn, ignore
 from ulr.registry.submission import SAMPLE_SIZE, Submission
@@ -72,11 +73,18 @@ def promote(
     if dry_run:
         return assess()
     with queue_if_unavailable(warehouse, submission):
-        sync(registry, warehouse)  # first, so that versions are in the order of the trainings
-        decision = assess()
-        if decision.outcome == "champion":
-            return decision
-        return _carry_out(registry, submission, decision)
+        # First, so that versions are in the order of the trainings.
+        for message in sync(registry, warehouse).damaged:
+            warn(message)
+        while True:
+            decision = assess()  # may take long, so without the lock
+            if decision.outcome == "champion":
+                return decision
+            with registry_lock(warehouse):
+                champion = registry.version_with_alias(CHAMPION)
+                if decision.champion == (champion and champion.version):
+                    return _carry_out(registry, submission, decision)
+                # Another process has changed the champion: compare with the new one.
 
 
 def _assess(
@@ -134,20 +142,21 @@ def _carry_out(registry: Registry, submission: Submission, decision: Decision) -
     return replace(decision, outcome=outcome, version=version.version)
 
 
-def roll_back(registry: Registry, reason: str) -> tuple[int, int]:
+def roll_back(registry: Registry, warehouse: Warehouse, reason: str) -> tuple[int, int]:
     """Give the alias back to the previous champion; return (from, to)."""
-    champion = registry.version_with_alias(CHAMPION)
-    if champion is None:
-        raise UserError(f"{registry.name} has no champion; there is nothing to roll back")
-    previous = champion.tags.get(tags.PREVIOUS_CHAMPION)
-    if not previous:
-        raise UserError(
-            f"version {champion.version} of {registry.name} is the first champion; there is no "
-            "earlier one to roll back to"
-        )
-    registry.tag_version(champion, {tags.ROLLED_BACK: reason})
-    registry.set_alias(CHAMPION, int(previous))
-    return champion.version, int(previous)
+    with registry_lock(warehouse):
+        champion = registry.version_with_alias(CHAMPION)
+        if champion is None:
+            raise UserError(f"{registry.name} has no champion; there is nothing to roll back")
+        previous = champion.tags.get(tags.PREVIOUS_CHAMPION)
+        if not previous:
+            raise UserError(
+                f"version {champion.version} of {registry.name} is the first champion; there is no "
+                "earlier one to roll back to"
+            )
+        registry.tag_version(champion, {tags.ROLLED_BACK: reason})
+        registry.set_alias(CHAMPION, int(previous))
+        return champion.version, int(previous)
 
 
 def incomparable(champion: str, challenger: str) -> str:

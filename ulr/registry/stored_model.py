@@ -26,6 +26,7 @@ from ulr.registry.tags import MODEL_SHA256
 FILE = "model.lgb"  # the name that MLflow's LightGBM flavour gives to a Booster
 EXPECTED = "models:/NAME/VERSION or models:/NAME@ALIAS, see `ulr registry list`"
 _MODEL_URI = re.compile(r"models:/[^/@]+(/[^/@]+|@[^/@]+)?")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _RUN_URI = re.compile(r"runs:/[^/]+/.+")
 
 Warn = Callable[[str], None]  # takes one line for the user
@@ -65,10 +66,15 @@ def read_stored_model(client: MlflowClient, uri: str, warn: Warn = ignore) -> st
     elif actual != source.sha256:
         raise UserError(
             f"{source.name} was changed after its registration: the SHA-256 of {FILE} is {actual}, "
-            f"expected {source.sha256}; restore the file, or delete the version and register the "
-            "model again with `ulr registry send`"
+            f"expected {_shown(source.sha256)}; restore the file, or delete the version and "
+            "register the model again with `ulr registry send`"
         )
     return read_checked(content, source.name)
+
+
+def _shown(tag: str) -> str:
+    """Return the hash for a message; a tag can have any value, also one that controls terminals."""
+    return tag if _SHA256.fullmatch(tag) else f"{tag[:64]!a}"
 
 
 def _find(client: MlflowClient, uri: str) -> _Source:

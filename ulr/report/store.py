@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ulr.errors import UserError
+from ulr.redact import redact
 from ulr.report.facts import Facts, read_facts
 from ulr.report.page import page
 from ulr.warehouse.storage import Storage
@@ -15,7 +16,7 @@ def store_report(storage: Storage, facts: Facts) -> str:
 
     The page is made from the stored facts, so that `ulr report` writes the same bytes.
     """
-    storage.write_json(facts.to_json(), FOLDER, f"{facts.report_name}.json")
+    storage.write_json(redact(facts.to_json()), FOLDER, f"{facts.report_name}.json")
     return write_page(storage, load_facts(storage, facts.report_name))
 
 

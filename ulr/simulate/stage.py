@@ -53,8 +53,10 @@ def simulate_log(spark: SparkSession, settings: Simulate) -> dict[str, int]:
     temporary = Storage(f"{target.root}.{uuid.uuid4().hex[:8]}")
     try:
         counts = _write_all(spark, settings.model_copy(update={"path": temporary.root}))
+        temporary.make_durable()
         target.delete()
         target.fs.move(temporary.root, target.root)
+        target.make_durable()
     finally:
         temporary.delete()
     return counts

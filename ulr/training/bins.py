@@ -16,7 +16,7 @@ import lightgbm as lgb
 import numpy as np
 from lightgbm.basic import _LIB, _param_dict_to_str, _safe_call
 
-from ulr.errors import UserError
+from ulr.errors import InvalidData, TemporaryFailure
 from ulr.kernels.byte_buffer import copy_bytes
 from ulr.kernels.hashing import GOLDEN, splitmix64
 from ulr.kernels.layout import Ragged
@@ -49,9 +49,9 @@ def in_sample(keys: np.ndarray, sizes: np.ndarray, total: int) -> np.ndarray:
 def make_bins(sample: np.ndarray, parameters: Mapping[str, Any], names: Sequence[str] = ()) -> Bins:
     """Return the bins of a sample (float32, rows x features). names: of the features, if any."""
     if sample.ndim != 2 or not sample.size:
-        raise UserError(f"cannot compute bins from an empty sample (shape {sample.shape})")
+        raise InvalidData(f"cannot compute bins from an empty sample (shape {sample.shape})")
     if names and len(names) != sample.shape[1]:
-        raise UserError(
+        raise InvalidData(
             f"the metadata of the features table has {len(names)} names, but its rows have "
             f"{sample.shape[1]} features; correct the names or remove them"
         )
@@ -130,8 +130,8 @@ class BinnedRows:
         dataset.set_label(np.zeros(self.rows, np.float32))  # the objective reads pairs, not labels
         return dataset
 
-    def _unexpected(self, rows: int) -> UserError:
-        return UserError(
+    def _unexpected(self, rows: int) -> TemporaryFailure:
+        return TemporaryFailure(
             f"received {rows} rows, expected {self.rows}; "
             "the pairs table changed while it was read, run again"
         )

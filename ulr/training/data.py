@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.engine.columns import offsets_and_values, whole
-from ulr.errors import UserError
+from ulr.errors import InvalidData
 from ulr.features.matrix import check_width
 from ulr.kernels.layout import PairLists, offsets_of, take_queries
 
@@ -32,7 +32,7 @@ def read_pairs(tables: Iterable[pa.Table]) -> RankingData:
     """Return the rows of pairs tables (COLUMNS), in order. A table of one chunk is not copied."""
     parts = [table for table in tables if table.num_rows]
     if not parts:
-        raise UserError("the pairs table is empty: no query has a pair; see the counts of `pairs`")
+        raise InvalidData("the pairs table is empty: no query has a pair; see counts of `pairs`")
     table = pa.concat_tables(parts).combine_chunks()
     pairs = PairLists(
         query_rows=_offsets(table, "labels"),

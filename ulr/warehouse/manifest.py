@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from ulr.errors import UserError
-from ulr.redact import redact_values
+from ulr.redact import redact
 from ulr.version import __version__
 from ulr.warehouse.schema import SCHEMA_VERSION
 from ulr.warehouse.storage import json_text
@@ -72,8 +72,8 @@ class Manifest:
         content = asdict(self)
         content["files"] = [file._asdict() for file in self.files]
         content["replaced"] = [entry._asdict() for entry in self.replaced]
-        content["inputs"] = redact_values(self.inputs)
-        content["settings"] = redact_values(self.settings)
+        content["inputs"] = redact(self.inputs)
+        content["settings"] = redact(self.settings)
         return json_text(content).encode()
 
 

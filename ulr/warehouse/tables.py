@@ -27,6 +27,7 @@ from ulr.warehouse.cleanup import remove_unneeded, replaced_versions
 from ulr.warehouse.filesystem import PreconditionFailed
 from ulr.warehouse.lock import CheckOwner, hold
 from ulr.warehouse.manifest import MANIFEST, DamagedManifest, Manifest, read_manifest
+from ulr.warehouse.migrate import migrated
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.table_files import MARKER, TableFiles, damaged_files
 
@@ -158,7 +159,10 @@ class Warehouse:
             return Current(None, version)
 
     def require(self, table: str, partition: str = "") -> Manifest:
-        """Return the published version; raise UserError with a hint if there is none."""
+        """Return the published version; raise UserError with a hint if there is none.
+
+        A daily table of an earlier schema version is rewritten.
+        """
         current = self._read_current(table, partition)
         if current.manifest is None:
             storage, stage = self.storage_of(table, partition), _WRITTEN_BY.get(table, table)
@@ -169,7 +173,7 @@ class Warehouse:
             hint = f"there is {names[0]} to {names[-1]}" if names else f"run `ulr {stage}` first"
             name = f"{table} {partition}".strip()
             raise UserError(f"the warehouse {storage.shown()} has no {name}; {hint}")
-        return current.manifest
+        return migrated(self, current.manifest)
 
     def damage(self, manifest: Manifest, *, hashes: bool = False) -> list[str]:
         """Return a message for every damaged file of a version; hashes: read the files too."""

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,11 +112,17 @@ def _world() -> World:
     return World(folder, state(folder))
 
 
-def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    """Start `ulr COMMAND` in its own process group; its output goes to night.txt."""
+def start(
+    command: list[str], folder: Path, first: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
+    """Start `ulr COMMAND` in its own process group; its output goes to night.txt.
+
+    first: folders that Python searches for modules before the repository.
+    """
+    path = os.pathsep.join([*first, str(ROOT)])
     with (folder / "night.txt").open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "ulr.cli", *command], env=os.environ | {"PYTHONPATH": str(ROOT)},
+            [sys.executable, "-m", "ulr.cli", *command], env=os.environ | {"PYTHONPATH": path},
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=0,
         )  # fmt: skip
 

@@ -14,6 +14,7 @@ from ulr.pipeline.describe import describe_decision
 from ulr.pipeline.judge import challenge_champion
 from ulr.registry.client import registry_of
 from ulr.registry.promotion import roll_back
+from ulr.warehouse.tables import Warehouse
 
 EXAMPLE = "ulr promote --date 2026-01-03"
 
@@ -30,7 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Evaluate and promote, or roll back."""
     if args.rollback:
-        left, back = roll_back(registry_of(settings), args.rollback)
+        warehouse = Warehouse(settings.warehouse.path)
+        left, back = roll_back(registry_of(settings), warehouse, args.rollback)
         print_line(f"promote: version {left} rolled back, version {back} is champion again")
         return CommandResult({"outcome": "rolled back", "version": left, "champion": back})
     if not args.date:

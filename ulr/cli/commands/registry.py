@@ -8,11 +8,12 @@ from typing import Any
 
 from rich.table import Table
 
-from ulr.cli.terminal import CommandResult, print_line, print_table
+from ulr.cli.terminal import CommandResult, print_line, print_table, print_warning
 from ulr.config.settings import Settings
+from ulr.errors import InvalidData
 from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.registry.client import registry_of
-from ulr.registry.outbox import queue_if_unavailable, queued, sync
+from ulr.registry.outbox import Synced, queued, send, sync
 from ulr.registry.submission import submission_of
 from ulr.registry.tags import METHOD, ROLLED_BACK, VERDICT, WINDOW
 from ulr.warehouse.tables import open_warehouse
@@ -37,17 +38,25 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
         return CommandResult({"name": registry.name, "versions": versions})
     if args.action == "send":
         submission = submission_of(warehouse, settings)
-        with queue_if_unavailable(warehouse, submission):
-            sent = [registry.register(submission)]
+        synced = Synced([send(registry, warehouse, submission)], [])
     else:
-        sent = sync(registry, warehouse)
+        synced = sync(registry, warehouse)
+    sent, damaged = synced
     for version in sent:
         done = "registered" if version.new else "is registered already"
         print_line(f"registry: {version.tags[METHOD]} {version.tags[WINDOW]} {done}, "
                    f"version {version.version} of {registry.name}")  # fmt: skip
     if not sent:
         print_line(f"registry: {len(queued(warehouse))} models are queued")
-    return CommandResult({"name": registry.name, "sent": [asdict(version) for version in sent]})
+    document = {"name": registry.name, "sent": [asdict(one) for one in sent], "damaged": damaged}
+    return CommandResult(document, _error(damaged))
+
+
+def _error(damaged: list[str]) -> Exception | None:
+    """Print the damaged entries but the first, and return that one as the command's error."""
+    for message in damaged[1:]:
+        print_warning(message)
+    return InvalidData(damaged[0]) if damaged else None
 
 
 def _versions(registry: Registry) -> list[dict[str, Any]]:

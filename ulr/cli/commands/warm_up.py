@@ -19,7 +19,7 @@ from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Settings
 from ulr.engine.quiet import log_path
-from ulr.errors import UserError
+from ulr.errors import TemporaryFailure, UserError
 from ulr.kernels.jit import code_folder, stored_functions
 
 EXAMPLE = "ulr warm-up"
@@ -40,7 +40,8 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
             for command in STEPS:
                 with step(None):
                     if code := run_command([*command, *flags]):
-                        raise UserError(
+                        failure = UserError if code == UserError.exit_code else TemporaryFailure
+                        raise failure(
                             f"`ulr {command[0]}` ended with exit code {code}; "
                             f"see {log_path('warm-up')}"
                         )

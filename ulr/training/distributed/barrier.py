@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from ulr.engine.shuffle import BLOCK, pack_bytes
 from ulr.engine.tasks import Batches, map_batches
-from ulr.errors import UserError
+from ulr.errors import TemporaryFailure, UserError
 from ulr.training.checkpoint import TrainState, state_from_json
 from ulr.training.distributed.communicator import Communicator, single_rank
 from ulr.training.distributed.prepare import TrainingSize
@@ -88,7 +88,9 @@ def check_slots(spark: SparkSession, workers: int, timeout: float = SLOTS_TIMEOU
     deadline = time.monotonic() + timeout
     while (slots := task_slots(spark)) < workers:
         if time.monotonic() > deadline or is_local(spark):
-            raise UserError(
+            # On a cluster, executors may be starting or lost.
+            failure = UserError if is_local(spark) else TemporaryFailure
+            raise failure(
                 f"train.num_workers = {workers}, but the cluster runs {slots} tasks at once; "
                 f"add executors or set train.num_workers to at most {slots}"
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from ulr.errors import UserError
+from ulr.errors import TemporaryFailure
 from ulr.training.bins import Bins, make_bins
 from ulr.training.distributed.balance import assign_queries
 from ulr.training.distributed.local_ranks import rank_count
@@ -125,7 +125,7 @@ def read_shards(
         for group, table in read_batches(source, int(file), groups=groups, threads=threads):
             span = slice(at[group], at[group] + table.num_rows)
             if span.stop > end[group]:
-                raise UserError("the pairs table changed while it was read, run again")
+                raise TemporaryFailure("the pairs table changed while it was read, run again")
             at[group] = span.stop
             held_out = placement.validation[span]
             for kind, rows in ((TRAIN, own[span] & ~held_out), (VALIDATION, own[span] & held_out)):

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.engine.columns import hashes, lists, whole
-from ulr.errors import UserError
+from ulr.errors import InvalidData
 from ulr.features.split import sample_queries
 from ulr.kernels.layout import offsets_of
 from ulr.training.bins import in_sample
@@ -66,7 +66,7 @@ def build_query_index(run: RunOnFiles, source: PairFiles) -> QueryIndex:
     """Return the index of all queries."""
     tables = run(partial(_index_file, source=source))
     if not tables:
-        raise UserError("the pairs table is empty: no query has a pair; see the counts of `pairs`")
+        raise InvalidData("the pairs table is empty: no query has a pair; see counts of `pairs`")
     table = pa.concat_tables(tables)
     columns = {name: table[name].to_numpy() for name in table.column_names}
     max_position = int(columns.pop("max_position").max())

@@ -17,7 +17,7 @@ from ulr.engine.failures import (
     was_cancelled,
 )
 from ulr.engine.session import SPARK_FAILED
-from ulr.errors import TemporaryFailure, UserError
+from ulr.errors import TemporaryFailure
 from ulr.training.distributed.task import Job
 
 MAX_BACKOFF_S = 10.0
@@ -39,7 +39,7 @@ def run_with_retries(
                 return run(replace(job, attempt=len(failures) + 1)), failures
         except SPARK_FAILED as error:
             if was_cancelled(str(error)):
-                raise UserError(CANCELLED) from None
+                raise TemporaryFailure(CANCELLED) from None
             failures.append(summarize(str(error)))
             if len(failures) > max_retries:
                 raise TemporaryFailure(

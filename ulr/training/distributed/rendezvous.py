@@ -9,6 +9,7 @@ closed, so that idle connections do not exclude a worker, whose handshake takes 
 from __future__ import annotations
 
 import contextlib
+import errno
 import queue
 import socket
 import threading
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ulr.errors import UserError
+from ulr.errors import TemporaryFailure, UserError
 from ulr.training.distributed import handshake
 from ulr.training.distributed.communicator import Communicator
 from ulr.training.distributed.handshake import HandshakeFailed
@@ -41,7 +42,8 @@ class Listener:
             self._socket = socket.socket(family, kind, proto)
             self._socket.bind(address)
         except OSError as error:
-            raise UserError(
+            failure = TemporaryFailure if error.errno == errno.EADDRINUSE else UserError
+            raise failure(
                 f"cannot listen on {host} port {port}: {error.strerror or error}; "
                 "choose an address of this machine and a free port (0: any)"
             ) from None
