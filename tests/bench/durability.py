@@ -61,7 +61,7 @@ def publication(tables: int, files: int, rows: int) -> Callable[[Path, bool], No
         if durable:
             publish(folder, tables, files, rows)
         else:
-            with mock.patch("os.fsync", lambda descriptor: None):
+            with mock.patch("os.fsync", return_value=None):
                 publish(folder, tables, files, rows)
 
     return run
@@ -80,14 +80,14 @@ def night(world: World) -> Callable[[Path, bool], None]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="fewer repeats, a smaller table")
     quick = parser.parse_args().quick
     files, rows = (2, 500_000) if quick else (8, 4_000_000)
     megabytes = files * rows * 8 / 1e6
     repeats = 3 if quick else 7
-    publication(1, 1, 10)(Path(tempfile.mkdtemp()), True)  # imports
     compare(f"{_TABLES_OF_A_NIGHT} small tables", publication(_TABLES_OF_A_NIGHT, 1, 500), repeats)
     compare(f"a table of {megabytes:.0f} MB", publication(1, files, rows), repeats)
     with prepared_world(Path()) as world:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -80,9 +81,9 @@ def _fill_by_publications(seed: int, name: str, folder: Path) -> Result:
         return crashed("the disk did not become full")
     if getattr(error, "exit_code", _TEMPORARY) != _TEMPORARY or not _is_full(error):
         return crashed(f"{type(error).__name__}: {str(error)[:150]}")
-    for n, table in expected.items():
-        if not warehouse.read("scores", f"n={n}").equals(table):
-            return lost(f"table {n} is not the published one after the disk was full")
+    for partition, content in expected.items():
+        if not warehouse.read("scores", f"n={partition}").equals(content):
+            return lost(f"table {partition} is not the published one after the disk was full")
     resize_tmpfs(disk, _LARGE)
     _publish(warehouse, 0, table)
     if not warehouse.read("scores", "n=0").equals(table):
@@ -161,6 +162,8 @@ def _damage(world: World, damage: str, seed: int, name: str, folder: Path) -> Re
     names = sorted(path for path in warehouse.rglob("*") if _is_published(path))
     chosen = rng.choice(names)
     _DAMAGES[damage](chosen, rng)
+    if chosen.is_relative_to(warehouse / "window"):  # nothing reads it unless pairs are built
+        shutil.rmtree(warehouse / "pairs")
     where = f"{damage} {chosen.relative_to(warehouse)}"
     if damage == "altered":  # the size is unchanged: only a comparison of hashes finds it
         if start(["doctor", "--verify", *world.flags(folder)], folder).wait() == 0:

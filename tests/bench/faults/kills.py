@@ -7,6 +7,7 @@ version in the registry. The moment is an event of the stage, plus a random dela
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import time
@@ -49,12 +50,13 @@ def faults(world: World, seed: int, quick: bool) -> list[Fault]:
         cases = [case for case in cases if case[:2] in {("groups", "driver"), ("train", "jvm")}]
     whole = 0 if quick else 4
     return [
-        Fault("kills", name, partial(_kill_in_stage, world, stage, victim, moment, seed, name),
-              _LIMIT_S)
+        Fault("kills", name, partial(
+            _kill_in_stage, world=world, stage=stage, victim=victim, moment=moment,
+            rng=seeded(seed, "kills", name)), _LIMIT_S)
         for stage, victim, moment, n in cases
         for name in [f"{stage}-{victim}-{moment}-{n}"]
     ] + [
-        Fault("kills", name, partial(_kill_a_night, world, seed, name), _LIMIT_S)
+        Fault("kills", name, partial(_kill_a_night, world, seeded(seed, "kills", name)), _LIMIT_S)
         for name in (f"night-driver-{n}" for n in range(whole))
     ]  # fmt: skip
 
@@ -66,9 +68,8 @@ def _moments(victim: str, times: int) -> list[str]:
 
 
 def _kill_in_stage(
-    world: World, stage: str, victim: str, moment: str, seed: int, name: str, folder: Path
+    folder: Path, *, world: World, stage: str, victim: str, moment: str, rng: random.Random
 ) -> Result:
-    rng = seeded(seed, "kills", name)
     warehouse = folder / "warehouse"
     world.before(stage, warehouse)
     process = world.start_night(folder)
@@ -79,9 +80,8 @@ def _kill_in_stage(
     return _run_again(world, folder, killed, process)
 
 
-def _kill_a_night(world: World, seed: int, name: str, folder: Path) -> Result:
+def _kill_a_night(world: World, rng: random.Random, folder: Path) -> Result:
     """Kill a night that has nothing published, after a random number of tables."""
-    rng = seeded(seed, "kills", name)
     warehouse = folder / "warehouse"
     process = world.start_night(folder)
     tables = rng.randrange(1, 9)
@@ -115,9 +115,7 @@ def _is_jvm(process: Process, processes: list[Process]) -> bool:
     return "org.apache.spark.deploy.SparkSubmit" in process.command
 
 
-def _run_again(
-    world: World, folder: Path, killed: str, process: subprocess.Popen[bytes]
-) -> Result:
+def _run_again(world: World, folder: Path, killed: str, process: subprocess.Popen[bytes]) -> Result:
     code = process.wait()
     first = f"killed {killed or 'nothing: it had ended'}, exit code {code}"
     if killed and killed != "driver" and code not in {0, _TEMPORARY}:

@@ -78,7 +78,9 @@ def _train(parameters: dict[str, Any], categorical: Sequence[int] = ()) -> bytes
     x[:, :2] = rng.integers(0, 40, (800, 2))
     settings = {"objective": "regression", "verbose": -1, "num_leaves": 12, "num_threads": 1}
     y = np.sin(x[:, 0]) + x[:, 2] * x[:, 3]
-    booster = lgb.train(settings | parameters, lgb.Dataset(x, y, categorical_feature=list(categorical)), 6)
+    booster = lgb.train(
+        settings | parameters, lgb.Dataset(x, y, categorical_feature=list(categorical)), 6
+    )
     return booster.model_to_string().encode()
 
 
@@ -140,6 +142,7 @@ def _cycle(model: bytes, rng: random.Random) -> bytes:
 
 def _all_to_root(model: bytes, rng: random.Random) -> bytes:
     """Let every child be the root."""
+
     def zeros(line: re.Match[bytes]) -> bytes:
         return line[1] + b" ".join([b"0"] * len(line[2].split()))
 
@@ -203,7 +206,8 @@ def _with_sizes(model: bytes) -> bytes:
 
 _KEYS = ("num_leaves", "num_cat", "split_feature", "decision_type", "left_child", "threshold",
          "leaf_value", "cat_boundaries", "cat_threshold", "is_linear", "num_features",
-         "leaf_features", "leaf_coeff", "max_feature_idx", "num_class", "feature_infos")  # fmt: skip
+         "leaf_features", "leaf_coeff", "max_feature_idx", "num_class",
+         "feature_infos")  # fmt: skip
 # The name, the function, and whether it depends on the random numbers.
 _ALL: list[tuple[str, Tampering, bool]] = [
     ("truncated", _truncate, True),

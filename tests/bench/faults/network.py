@@ -84,7 +84,19 @@ def faults(training: Training, seed: int, quick: bool) -> list[Fault]:
     attacks = ["change_byte", "huge_header"] if quick else [*ATTACKS, *_BYTE_ATTACKS]
     times = 1 if quick else 2
     between = [
-        Fault("network", name, partial(_attack, training, attack, toward, seed, name), _LIMIT_S)
+        Fault(
+            "network",
+            name,
+            partial(
+                _attack,
+                training=training,
+                attack=attack,
+                toward=toward,
+                name=name,
+                rng=seeded(seed, "network", name),
+            ),
+            _LIMIT_S,
+        )
         for attack in attacks
         for toward in (("initiator",) if quick else ("initiator", "responder"))
         for n in range(times)
@@ -100,10 +112,9 @@ def faults(training: Training, seed: int, quick: bool) -> list[Fault]:
 
 
 def _attack(
-    training: Training, attack: str, toward: Side, seed: int, name: str, folder: Path
+    folder: Path, *, training: Training, attack: str, toward: Side, name: str, rng: random.Random
 ) -> Result:
     """Train with a proxy between the workers; the attack begins after a random frame."""
-    rng = seeded(seed, "network", name)
     job = training.job
     if on_heartbeats := attack in _ON_HEARTBEATS:
         job = replace(job, worker_timeout=_SHORT_TIMEOUT_S, on_iteration=_pause)
@@ -265,7 +276,8 @@ def _short(kind: str, text: str) -> str:
 
 
 def _train(
-    job: Job, attacked: Callable[[tuple[str, int]], contextlib.AbstractContextManager[Any]] | None = None
+    job: Job,
+    attacked: Callable[[tuple[str, int]], contextlib.AbstractContextManager[Any]] | None = None,
 ) -> list[tuple[str, str]]:
     """Train on two processes; return `done` and the model, or the error, of each.
 

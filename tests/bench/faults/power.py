@@ -108,8 +108,9 @@ def _cut_a_night(world: World, stage: str, seed: int, name: str, folder: Path) -
     disk.restore()
     after = published(disk.path / "warehouse")
     if gone := [key for key in before if before[key] != after.get(key)]:
-        return lost(f"{len(gone)} of {len(before)} files after the cut: "
-                    f"{gone[0]}: {after.get(gone[0], 'missing')[:60]}{_repair(world, folder)}")  # fmt: skip
+        first = f"{gone[0]}: {after.get(gone[0], 'missing')[:60]}"
+        repaired = _repair(world, folder)
+        return lost(f"{len(gone)} of {len(before)} files after the cut: {first}{repaired}")
     if problem := _repair(world, folder):
         return lost(problem)
     return survived(f"{len(after)} published files after the cut")

@@ -46,7 +46,12 @@ def unmount_below(folder: Path) -> None:
     mounted = [line.split()[1].replace("\\040", " ") for line in lines]
     for path in reversed([p for p in mounted if p.startswith(f"{folder}/")]):
         for options in ([], ["--lazy"]):
-            if subprocess.run(["umount", *options, path], capture_output=True).returncode == 0:
+            if (
+                subprocess.run(
+                    ["umount", *options, path], capture_output=True, check=False
+                ).returncode
+                == 0
+            ):
                 break
 
 

@@ -56,22 +56,28 @@ def faults(url: str, seed: int, quick: bool) -> list[Fault]:
     requests = ("runs/create", "model-versions/create") if quick else _REQUESTS
     actions = ("lose answer",) if quick else _ACTIONS
     cases: list[tuple[str, Callable[..., Result]]] = [
-        (f"{action} {request}".replace(" ", "-").replace("/", "-"), partial(_send, action, request))
+        (
+            f"{action} {request}".replace(" ", "-").replace("/", "-"),
+            partial(_send, action=action, request=request),
+        )
         for request in requests
         for action in actions
     ]
     cases += [(f"outage-{n}", _outage) for n in range(0 if quick else 6)]
     cases += [(f"concurrent-{n}", _concurrent) for n in range(0 if quick else 3)]
     attacks = ["pickle"] if quick else list(_FALSE_ENTRIES)
-    cases += [(f"entry-{attack}", partial(_read_false_entry, attack)) for attack in attacks]
-    return [Fault("registry", name, partial(run, url, seed, name), _LIMIT_S) for name, run in cases]
+    cases += [(f"entry-{attack}", partial(_read_false_entry, attack=attack)) for attack in attacks]
+    return [
+        Fault("registry", name, partial(run, url=url, seed=seed, name=name), _LIMIT_S)
+        for name, run in cases
+    ]
 
 
 def _registry(url: str, name: str) -> Registry:
     return Registry(url, experiment=name, name=name, retries=2, backoff=0)
 
 
-def _send(action: str, request: str, url: str, seed: int, name: str, folder: Path) -> Result:
+def _send(folder: Path, *, action: str, request: str, url: str, seed: int, name: str) -> Result:
     times = seeded(seed, "registry", name).choice((1, _TOO_OFTEN))
     with FaultProxy(url) as proxy:
         # The first creation fails: the registered model does not exist yet.
@@ -82,7 +88,7 @@ def _send(action: str, request: str, url: str, seed: int, name: str, folder: Pat
     return _send_again(url, name, f"{hits} requests; {error or 'sent'}")
 
 
-def _outage(url: str, seed: int, name: str, folder: Path) -> Result:
+def _outage(folder: Path, *, url: str, seed: int, name: str) -> Result:
     """The server stops answering at a random request, before or after it has processed it."""
     rng = seeded(seed, "registry", name)
     nth, action = rng.randrange(1, 33), rng.choice(("lose request", "lose answer", "unavailable"))
@@ -92,7 +98,7 @@ def _outage(url: str, seed: int, name: str, folder: Path) -> Result:
     return _send_again(url, name, f"{action} from request {nth} on; {error or 'sent'}")
 
 
-def _concurrent(url: str, seed: int, name: str, folder: Path) -> Result:
+def _concurrent(folder: Path, *, url: str, seed: int, name: str) -> Result:
     """Some commands send the queued model at once."""
     warehouse = Warehouse(str(folder / "warehouse"))
     with contextlib.suppress(RegistryUnavailable), queue_if_unavailable(warehouse, _model(name)):
@@ -204,7 +210,7 @@ def _mlmodel(flavor: str, options: str, loader: str, data: str) -> bytes:
     return _MLMODEL.format(flavor=flavor, options=options, loader=loader, data=data).encode()
 
 
-def _read_false_entry(attack: str, url: str, seed: int, name: str, folder: Path) -> Result:
+def _read_false_entry(folder: Path, *, attack: str, url: str, seed: int, name: str) -> Result:
     """Overwrite files of a registered model, as anyone who reaches the server can; read it."""
     with FaultProxy(url) as proxy:
         _register(_registry(proxy.url, name), name)

@@ -15,7 +15,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     kinds = list(dict.fromkeys(outcome.kind for outcome in outcomes))
     rows = [_row(kind, [o for o in outcomes if o.kind == kind]) for kind in kinds]
     rows.append(_row("all", outcomes))
-    cells = [list(map(str, row.values())) for row in [dict(zip(_COLUMNS, _COLUMNS)), *rows]]
+    cells = [list(map(str, row.values())) for row in [{name: name for name in _COLUMNS}, *rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [" | ".join(map(str.ljust, row, widths)).join(("| ", " |")) for row in cells]
     lines.insert(1, "|".join("-" * (width + 2) for width in widths).join("||"))

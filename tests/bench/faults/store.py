@@ -60,11 +60,16 @@ def faults(prepared: None, seed: int, quick: bool) -> list[Fault]:
     ]
     if not quick:
         cases += [
-            (f"{action} {path} {method}".replace(" ", "-"), partial(_answer, action, path, method))
+            (
+                f"{action} {path} {method}".replace(" ", "-"),
+                partial(_answer, action=action, path=path, method=method),
+            )
             for action, path, method in _ANSWERS
         ]
         cases += [(f"outage-{n}", _outage) for n in range(3)]
-    return [Fault("store", name, partial(run, seed, name), _LIMIT_S) for name, run in cases]
+    return [
+        Fault("store", name, partial(run, seed=seed, name=name), _LIMIT_S) for name, run in cases
+    ]
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,7 @@ def _number(table: pa.Table) -> int:
     return int(number)
 
 
-def _late_manifest(seed: int, name: str, folder: Path) -> Result:
+def _late_manifest(folder: Path, *, seed: int, name: str) -> Result:
     """A manifest is held on its way; others are published; then it arrives."""
     newer = seeded(seed, "store", name).randrange(1, 4)
     with running_store() as store:
@@ -141,7 +146,7 @@ def _late_manifest(seed: int, name: str, folder: Path) -> Result:
         return _expect(store, {newer}, f"{newer} newer versions; the late writer: {error}")
 
 
-def _late_manifest_of_killed(seed: int, name: str, folder: Path) -> Result:
+def _late_manifest_of_killed(folder: Path, *, seed: int, name: str) -> Result:
     """As before, and the writer is killed while its request is on its way."""
     newer = seeded(seed, "store", name).randrange(1, 4)
     writer = _Writer()  # forked before the server starts its threads
@@ -158,7 +163,7 @@ def _late_manifest_of_killed(seed: int, name: str, folder: Path) -> Result:
         return _expect(store, {newer}, f"{newer} newer versions")
 
 
-def _long_reader(seed: int, name: str, folder: Path) -> Result:
+def _long_reader(folder: Path, *, seed: int, name: str) -> Result:
     """A reader that holds a list of files reads them after further publications."""
     newer = seeded(seed, "store", name).randrange(2, 5)
     with running_store() as store:
@@ -175,7 +180,7 @@ def _long_reader(seed: int, name: str, folder: Path) -> Result:
         return _expect(store, {newer}, f"{newer} publications while it read")
 
 
-def _replaced_while_read(seed: int, name: str, folder: Path) -> Result:
+def _replaced_while_read(folder: Path, *, seed: int, name: str) -> Result:
     """The manifest is replaced by a longer or shorter one between two requests of a reader."""
     rng = seeded(seed, "store", name)
     before, after = rng.sample(range(1, 9), 2)
@@ -196,7 +201,7 @@ def _replaced_while_read(seed: int, name: str, folder: Path) -> Result:
         return _expect(store, {after}, f"the reader got {values[0]} of {before} and {after}")
 
 
-def _race(seed: int, name: str, folder: Path) -> Result:
+def _race(folder: Path, *, seed: int, name: str) -> Result:
     """Some processes publish at once; the table is that of one that reported success."""
     count = seeded(seed, "store", name).randrange(2, 5)
     writers = [_Writer() for _ in range(count)]
@@ -210,7 +215,7 @@ def _race(seed: int, name: str, folder: Path) -> Result:
         return _expect(store, winners, f"{len(winners)} of {count} published")
 
 
-def _race_without_lock(seed: int, name: str, folder: Path) -> Result:
+def _race_without_lock(folder: Path, *, seed: int, name: str) -> Result:
     """As before, with locks that exclude no other writer: exactly one may report success."""
     count = seeded(seed, "store", name).randrange(2, 5)
     writers = [_Writer() for _ in range(count)]
@@ -247,7 +252,7 @@ def _publish_opened() -> None:
         transaction.publish({})
 
 
-def _answer(action: str, path: str, method: str, seed: int, name: str, folder: Path) -> Result:
+def _answer(folder: Path, *, action: str, path: str, method: str, seed: int, name: str) -> Result:
     """Lose requests or answers of one kind while a version is published."""
     times = seeded(seed, "store", name).randrange(1, 4)
     with running_store() as store:
@@ -264,7 +269,7 @@ def _answer(action: str, path: str, method: str, seed: int, name: str, folder: P
         return result if store.read() == 2 else lost(f"version 2 is not there; {result.detail}")
 
 
-def _outage(seed: int, name: str, folder: Path) -> Result:
+def _outage(folder: Path, *, seed: int, name: str) -> Result:
     """The store stops answering at a random request of a publication."""
     nth = seeded(seed, "store", name).randrange(1, 12)
     with running_store() as store:

@@ -112,9 +112,7 @@ def _world() -> World:
     return World(folder, state(folder))
 
 
-def start(
-    command: list[str], folder: Path, first: Sequence[str] = ()
-) -> subprocess.Popen[bytes]:
+def start(command: list[str], folder: Path, first: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     """Start `ulr COMMAND` in its own process group; its output goes to night.txt.
 
     first: folders that Python searches for modules before the repository.
