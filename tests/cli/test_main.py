@@ -118,3 +118,14 @@ def test_an_error_caused_by_an_interrupt_is_reported_as_the_interrupt(capsys, mo
     assert (code, out) == (128 + signal.SIGTERM, "")
     assert err.startswith("ulr: interrupted; ")
     assert len(err.splitlines()) == 1
+
+
+def test_config_hides_secrets(capsys):
+    secret = ["spark.hadoop.fs.s3a.secret.key=sesame", "log.path=s3://k:op/en@bucket/log"]
+    flags = [word for change in secret for word in ("--set", change)]
+    for json_flag in ([], ["--json"]):
+        code, out, _ = run(capsys, "config", *flags, *json_flag)
+        assert code == 0
+        assert "s3://***@bucket/log" in out
+        assert "sesame" not in out
+        assert "op/en" not in out

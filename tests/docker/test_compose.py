@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
-import sys
 import threading
-import zipfile
 from fnmatch import fnmatch
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +18,7 @@ from tests.support.services import (
     CannotStart,
     Sandbox,
     read_compose,
+    read_secrets,
     run_job,
     start_order,
     stop_process_group,
@@ -28,7 +26,6 @@ from tests.support.services import (
 from tests.support.waiting import LIMIT_S
 
 DOCKER = Path(__file__).parents[2] / "docker"
-SECRETS = {"POSTGRES_PASSWORD": "p4ss", "SPARK_AUTH_SECRET": "s3cret"}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +35,7 @@ def text():
 
 @pytest.fixture(scope="module")
 def services(text):
-    return read_compose(text, SECRETS)
+    return read_compose(text, {})
 
 
 def entrypoint(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -63,28 +60,52 @@ def test_every_port_is_on_loopback_unless_ulr_bind_is_set(services, text):
     ports = [port for service in services.values() for port in service.get("ports", [])]
     assert len(ports) == 2
     assert all(port.startswith("127.0.0.1:") for port in ports)
-    open_to_all = read_compose(text, SECRETS | {"ULR_BIND": "0.0.0.0"})
+    open_to_all = read_compose(text, {"ULR_BIND": "0.0.0.0"})
     assert open_to_all["mlflow"]["ports"] == ["0.0.0.0:5000:5000"]
 
 
-def test_secrets_come_from_the_environment_and_nowhere_else(services, text):
-    secrets = {
-        (name, key): value
-        for name, service in services.items()
-        for key, value in service.get("environment", {}).items()
-        if re.search("PASSWORD|SECRET|TOKEN", key)
-    }
-    assert set(secrets.values()) == set(SECRETS.values())
-    assert len(secrets) == 6
-    raw = yaml.safe_load(text)["services"]
-    assert all(raw[name]["environment"][key].startswith("${") for name, key in secrets)
+def test_secrets_are_files_and_no_environment_variable_holds_one(services, text):
+    for name, service in services.items():
+        for key, value in service.get("environment", {}).items():
+            if re.search("PASSWORD|SECRET|TOKEN|KEY", key):
+                assert key.endswith("_FILE"), (name, key)
+                assert value.removeprefix("/run/secrets/") in service["secrets"]
+    assert {name: set(service.get("secrets", [])) for name, service in services.items()} == {
+        "spark-master": {"spark"}, "spark-worker-1": {"spark"}, "spark-worker-2": {"spark"},
+        "postgres": {"postgres"}, "job": {"spark", "mlflow-job"},
+        "mlflow": {"postgres", "mlflow-key", "mlflow-admin", "mlflow-job"},
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize("missing", SECRETS)
-def test_the_error_for_a_missing_secret_names_it_in_one_line(text, missing):
-    rest = {name: value for name, value in SECRETS.items() if name != missing}
-    with pytest.raises(CannotStart, match=f"^{missing} is not set; set it to .*$"):
-        read_compose(text, rest)
+def test_the_error_for_a_missing_secret_names_it_in_one_line(text, tmp_path):
+    for name in yaml.safe_load(text)["secrets"]:
+        with pytest.raises(CannotStart, match=rf"^there is no secret {name} at .*{name}; see \S+$"):
+            read_secrets(text, {"ULR_SECRETS": str(tmp_path)})
+        (tmp_path / name).write_text("x")
+    assert read_secrets(text, {"ULR_SECRETS": str(tmp_path)}).keys() == {
+        "postgres", "spark", "mlflow-key", "mlflow-admin", "mlflow-job",
+    }  # fmt: skip
+
+
+def test_the_database_is_reached_by_the_registry_alone_and_the_registry_by_the_job(services, text):
+    members: dict[str, set[str]] = {}
+    for name, service in services.items():
+        for network in service["networks"]:
+            members.setdefault(network, set()).add(name)
+    assert members == {
+        "cluster": {"spark-master", "spark-worker-1", "spark-worker-2", "job"},
+        "registry": {"mlflow", "job"}, "database": {"mlflow", "postgres"},
+    }  # fmt: skip
+    assert yaml.safe_load(text)["networks"]["database"] == {"internal": True}
+
+
+def test_every_container_has_a_read_only_root_and_limits(services):
+    for service in services.values():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert any(mount.startswith("/tmp:") for mount in service["tmpfs"])
+        assert re.fullmatch(r"\d+g", service["mem_limit"])
+        assert service["pids_limit"] >= 256
 
 
 def test_a_service_starts_when_its_dependencies_are_healthy(services):
@@ -109,7 +130,7 @@ def test_the_registry_accepts_requests_under_the_host_name_that_the_job_uses(ser
 def test_models_and_tables_are_on_volumes(services, text):
     volumes = yaml.safe_load(text)["volumes"]
     mounted = {v.split(":")[0] for s in services.values() for v in s.get("volumes", [])}
-    assert volumes.keys() == mounted - {"./settings.yaml"}
+    assert volumes.keys() == mounted - {"./settings.yaml", "/scratch"}
     artifacts = services["mlflow"]["environment"]["MLFLOW_ARTIFACTS_DESTINATION"]
     assert services["mlflow"]["volumes"] == [f"artifacts:{artifacts}"]
     shared = {services[name]["volumes"][0] for name in ("spark-worker-1", "spark-worker-2", "job")}
@@ -135,31 +156,34 @@ def test_every_file_that_the_image_copies_is_in_the_build_context():
                 assert any(fnmatch(source, f"{name}*") for name in included), source
 
 
-def test_the_files_of_the_dependency_layer_suffice_for_a_wheel_without_code(tmp_path):
-    dockerfile = (DOCKER / "Dockerfile").read_text()
-    before_code = dockerfile[dockerfile.index("WORKDIR /src") : dockerfile.index("COPY ulr ulr")]
-    (tmp_path / "conf").mkdir()
-    for line in re.findall("^COPY (.*) ", before_code, re.M):
-        for source in line.split():
-            if (DOCKER.parent / source).is_file():
-                (tmp_path / source).parent.mkdir(exist_ok=True)
-                shutil.copy(DOCKER.parent / source, tmp_path / source)
-    build = [sys.executable, "setup.py", "-q", "bdist_wheel"]
-    subprocess.run(build, cwd=tmp_path, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("dist/ulr-*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert any(name.endswith("METADATA") for name in names)
-    assert not any(name.endswith(".py") for name in names)
-
-
 @pytest.mark.parametrize(
-    ("role", "name"), [("worker", "SPARK_MASTER_URL"), ("mlflow", "MLFLOW_BACKEND_STORE_URI")]
+    ("role", "name"),
+    [("worker", "SPARK_MASTER_URL"), ("mlflow", "MLFLOW_BACKEND_STORE_URI")],
 )
 def test_the_error_for_a_missing_setting_of_a_role_names_it(role, name, tmp_path):
     done = entrypoint(role, TMPDIR=str(tmp_path))
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"ulr-entrypoint: {name} is not set; ")
+
+
+@pytest.mark.parametrize(
+    ("role", "name"),
+    [("master", "SPARK_AUTH_SECRET"), ("worker", "SPARK_AUTH_SECRET"),
+     ("mlflow", "MLFLOW_SECRET_KEY")],
+)  # fmt: skip
+def test_a_server_does_not_start_without_its_secret(role, name, tmp_path):
+    env = {"TMPDIR": str(tmp_path), "HOME": str(tmp_path), "SPARK_MASTER_URL": "spark://m:7077",
+           "SPARK_HOME": "/no/such", "MLFLOW_BACKEND_STORE_URI": "sqlite://",
+           "MLFLOW_ARTIFACTS_DESTINATION": "x"}  # fmt: skip
+    empty = tmp_path / "empty"
+    empty.touch()
+    for given in ({}, {f"{name}_FILE": str(empty)}, {f"{name}_FILE": str(tmp_path / "absent")}):
+        done = entrypoint(role, **env, **given)
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("ulr-entrypoint: ")
+        assert f"{name}_FILE" in line
 
 
 def test_a_stage_is_submitted_to_the_cluster_if_set_with_the_secret_in_a_private_file(
@@ -174,14 +198,27 @@ def test_a_stage_is_submitted_to_the_cluster_if_set_with_the_secret_in_a_private
            "PATH": f"{tmp_path}:{os.defpath}"}  # fmt: skip
     stage = ("plan-swaps", "--date", "2026-01-01")
     assert entrypoint(*stage, **env).stdout == f"ulr {' '.join(stage)}\n"
-    url = {"SPARK_MASTER_URL": "spark://m:7077", "SPARK_AUTH_SECRET": "s3cret"}
+    (tmp_path / "secret").write_text("s3cret\n")
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "spark-defaults.conf").write_text(
+        "spark.eventLog.enabled true\nspark.authenticate.secret old\n"
+    )
+    url = {"SPARK_MASTER_URL": "spark://m:7077", "SPARK_CONF_DIR": str(own),
+           "SPARK_AUTH_SECRET_FILE": str(tmp_path / "secret")}  # fmt: skip
     done = entrypoint(*stage, **env, **url)
     assert done.stdout.startswith("spark-submit --master spark://m:7077")
     settings = f"--conf {DOCKER.parent}/conf/cluster.yaml"
     assert done.stdout.endswith(f"jobs/plan_swaps.py {settings} --date 2026-01-01\n")
     assert "s3cret" not in done.stdout
     defaults = tmp_path / "spark" / "spark-defaults.conf"
-    assert "spark.authenticate.secret s3cret" in defaults.read_text()
+    assert defaults.read_text().splitlines() == [
+        "spark.eventLog.enabled true", "spark.authenticate true",
+        "spark.authenticate.secret s3cret", "spark.network.crypto.enabled true",
+        "spark.network.crypto.authEngineVersion 2",
+        "spark.network.crypto.cipher AES/GCM/NoPadding",
+        "spark.network.crypto.saslFallback false", "spark.io.encryption.enabled true",
+    ]  # fmt: skip
     assert defaults.stat().st_mode & 0o077 == 0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 
 import pyarrow.parquet as pq
@@ -10,8 +12,8 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
 from tests.support.clicked_pairs import as_table, clicked_data
-from ulr.engine.failures import reraise_user_errors, summarize, user_error_in
-from ulr.errors import InvalidData, UserError
+from ulr.engine.failures import explain, reraise_user_errors, summarize, user_error_in
+from ulr.errors import InvalidData, TemporaryFailure, UserError
 from ulr.ml.estimator import UnbiasedLambdaMART
 from ulr.training.distributed.driver import DistributedOptions, train_on_spark
 from ulr.training.distributed.pair_files import PairFiles
@@ -83,3 +85,45 @@ def test_invalid_data_in_a_task_of_the_estimator_has_exit_code_3(spark):
     with pytest.raises(InvalidData, match=r"^17 rows of sand$") as error:
         estimator.fit(rows.withColumn("click", clicks("id")))
     assert error.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Lost task 0.3: ExecutorLostFailure (executor 2 exited caused by one of the running tasks)"
+         " Reason: Command exited with code 137\nDriver stacktrace:",
+         "executor 2 was lost: Command exited with code 137 (signal 9 (SIGKILL): the likely cause"),
+        ("java.io.IOException: No space left on device\n\tat x", "a disk is full (No space"),
+        ("java.lang.OutOfMemoryError: Java heap space\n\tat x", "the Spark JVM ran out of memory"),
+        ("[SPARK_JOB_CANCELLED] Job 3 cancelled by user", "the job was cancelled"),
+        ("pyarrow.lib.ArrowMemoryError: malloc of size 8 failed", "could not allocate memory"),
+    ],
+)  # fmt: skip
+def test_a_failure_of_the_cluster_has_exit_code_1_and_a_cause(text, words):
+    known = explain(RuntimeError(f"An error occurred while calling o3.collectToPython.\n: {text}"))
+    assert type(known) is TemporaryFailure
+    assert words in str(known)
+    assert words in summarize(text)
+
+
+def test_an_unknown_failure_is_not_explained_and_names_its_task():
+    text = (
+        "An error occurred while calling o1.collectToPython.\n: org.apache.spark.SparkException:"
+        " Job aborted due to stage failure: Task 0 failed 1 times, most recent failure: Lost"
+        " task 0.0 (TID 0) (host executor 1): java.lang.IllegalStateException: odd\n\tat x"
+    )
+    assert explain(RuntimeError(text)) is None
+    assert summarize(text) == "IllegalStateException: odd"
+
+
+def test_a_full_disk_or_memory_in_the_driver_is_found_behind_another_error():
+    try:
+        try:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/w/part-0")
+        except OSError as error:
+            raise RuntimeError("cannot publish") from error
+    except RuntimeError as error:
+        known = explain(error)
+    assert known.exit_code == 1
+    assert "a disk is full (No space left on device: '/w/part-0')" in str(known)
+    assert explain(MemoryError()).exit_code == 1

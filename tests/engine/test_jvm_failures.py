@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cluster import standalone_cluster
 from tests.support.waiting import LIMIT_S, wait_until
 from ulr.cli.main import main
 from ulr.engine.failures import explain
@@ -140,3 +141,36 @@ def test_a_full_disk_is_exit_code_1_and_named(flags, tmp_path, full):
     with groups(*flags, "--json", "--set", warehouse, before=mount, **env.get(full, {})) as process:
         line = one_line(process)
     assert "a disk is full" in line
+
+
+LOST = """
+import os, signal, time
+from pathlib import Path
+from ulr.config.load import load_settings
+from ulr.engine.failures import explain
+from ulr.engine.session import start_session
+settings = dict(load_settings(None).spark) | {
+    "master": os.environ["MASTER_URL"], "executor.memory": "600m", "task.maxFailures": 1,
+}
+spark = start_session("test", settings)
+def kill_executor(batches):
+    daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
+    os.kill(int(daemon.rpartition(") ")[2].split()[1]), signal.SIGKILL)
+    time.sleep(60)
+    yield from batches
+try:
+    spark.range(1).mapInArrow(kill_executor, "id long").collect()
+except Exception as error:
+    print(explain(error))
+"""
+
+
+@pytest.mark.cluster
+def test_a_killed_executor_is_named_with_its_signal(tmp_path):
+    with standalone_cluster(tmp_path, 1) as url:
+        env = {**os.environ, "MASTER_URL": url, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [sys.executable, "-c", LOST], env=env, capture_output=True, text=True, check=False
+        )
+    line = done.stdout.splitlines()[-1]
+    assert line.startswith("executor 0 was lost: Command exited with code 137 (signal 9 (SIGKILL)")

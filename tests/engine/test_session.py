@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from ulr.engine.session import is_readable_on_the_network
+
 RENAMED = ["unshare", "--map-root-user", "--uts", "sh", "-c", 'hostname no.such.name && exec "$@"',
            "sh"]  # fmt: skip
 START = """
@@ -35,7 +37,7 @@ def test_spark_starts_on_a_machine_whose_name_does_not_resolve():
 
 SECRET = "0123456789abcdef-in-the-clear"
 SECRETS = f"""
-import os, json
+import contextlib, os, json
 from pathlib import Path
 from ulr.config.load import load_settings
 from ulr.engine.session import start_session
@@ -50,8 +52,16 @@ assert spark.sparkContext._jsc.hadoopConfiguration().get("fs.s3a.secret.key") ==
 assert conf.get("spark.driver.memory") == "1g"
 sockets = Path(conf.get("spark.python.unix.domain.socket.dir"))
 running = map(int, filter(str.isdigit, os.listdir("/proc")))
-ours = [p for p in running if os.getsid(p) == os.getsid(0)]
-read = [Path(f"/proc/{{p}}/{{name}}").read_text() for p in ours for name in ("cmdline", "environ")]
+def session(process):
+    try:
+        return os.getsid(process)
+    except OSError:
+        return None
+ours = [p for p in running if session(p) == os.getsid(0)]
+read = []
+for process in ours:
+    with contextlib.suppress(OSError):  # it may have ended
+        read += [Path(f"/proc/{{process}}/{{n}}").read_text() for n in ("cmdline", "environ")]
 java = [text for text in read if "SparkSubmit" in text]
 leaks = sum({SECRET!r} in text for text in read)
 print(json.dumps([len(ours) >= 3, len(java), "1g" in java[0], oct(sockets.stat().st_mode), leaks]))
@@ -66,3 +76,11 @@ def test_secrets_reach_spark_but_no_command_line_or_environment():
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout.splitlines()[-1]) == [True, 1, True, "0o40700", 0]
+
+
+def test_messages_are_readable_on_a_cluster_without_encryption():
+    assert not is_readable_on_the_network({"spark.master": "local[2]"})
+    cluster = {"spark.master": "spark://host:7077", "spark.authenticate": "true"}
+    assert is_readable_on_the_network(cluster)
+    assert not is_readable_on_the_network(cluster | {"spark.network.crypto.enabled": "true"})
+    assert not is_readable_on_the_network(cluster | {"spark.ssl.rpc.enabled": "true"})

@@ -48,7 +48,7 @@ def test_many_small_files_share_a_few_tasks_and_old_objects_are_not_collected(sp
 
 
 def compute_for_long(items):
-    end = time.monotonic() + 4.0
+    end = time.monotonic() + 6.0
     while time.monotonic() < end:
         sum(range(10_000))
     yield pa.RecordBatch.from_pydict({"items": [items], "unfrozen": [0]})
@@ -56,7 +56,7 @@ def compute_for_long(items):
 
 def test_a_task_that_computes_for_longer_than_the_worker_timeout_is_not_killed(spark):
     before = spark.conf.get(WORKER_TIMEOUT)
-    spark.conf.set(WORKER_TIMEOUT, 2)
+    spark.conf.set(WORKER_TIMEOUT, 4)
     try:
         rows = map_items(spark, [1, 2], compute_for_long, COLUMNS).collect()
     finally:

@@ -1,6 +1,6 @@
 """Start the services of docker/compose.yaml as processes of this machine, without Docker.
 
-    python -m tests.support.services FOLDER simulate "nightly --date 2026-01-03"
+    ULR_SECRETS=... python -m tests.support.services FOLDER simulate "nightly --date 2026-01-03"
 
 Every service starts in the order of its dependencies, with its own environment, and has to pass
 its health check. Then the jobs run one after another, and all services are stopped. Three things
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -47,8 +47,10 @@ class Service(TypedDict, total=False):
     depends_on: dict[str, dict[str, str]]
     environment: dict[str, Any]
     healthcheck: dict[str, Any]
+    networks: list[str]
     ports: list[str]
     profiles: list[str]
+    secrets: list[str]
     volumes: list[str]
 
 
@@ -61,7 +63,22 @@ class CannotStart(Exception):
 
 def read_compose(text: str, environ: Mapping[str, str]) -> dict[str, Service]:
     """Parse compose.yaml, with ${NAME:-default} and ${NAME:?message} replaced as Compose does."""
+    services: dict[str, Service] = _parse(text, environ)["services"]
+    return services
 
+
+def read_secrets(text: str, environ: Mapping[str, str]) -> dict[str, Path]:
+    """Return the files of the secrets; a file that does not exist is an error."""
+    secrets = {
+        name: DOCKER / entry["file"] for name, entry in _parse(text, environ)["secrets"].items()
+    }
+    for name, path in secrets.items():
+        if not path.is_file():
+            raise CannotStart(f"there is no secret {name} at {path}; see docker/compose.yaml")
+    return secrets
+
+
+def _parse(text: str, environ: Mapping[str, str]) -> dict[str, Any]:
     def replace(variable: re.Match[str]) -> str:
         name, operator, default_or_message = variable.groups()
         if environ.get(name):
@@ -72,8 +89,8 @@ def read_compose(text: str, environ: Mapping[str, str]) -> dict[str, Service]:
 
     without_comments = re.sub(r"^\s*#.*", "", text, flags=re.M)
     content = re.sub(r"\$\{(\w+)(:[-?])([^}]*)\}", replace, without_comments)
-    services: dict[str, Service] = yaml.safe_load(content)["services"]
-    return services
+    parsed: dict[str, Any] = yaml.safe_load(content)
+    return parsed
 
 
 def start_order(services: Services) -> list[str]:
@@ -98,6 +115,7 @@ class Sandbox:
 
     folder: Path
     services: Services
+    secrets: Mapping[str, Path] = field(default_factory=dict)
 
     def path(self, container_path: str) -> Path:
         """Return the path below the folder that stands for a container's path."""
@@ -110,14 +128,21 @@ class Sandbox:
         return path
 
     def mount_volumes(self, service: Service) -> None:
-        """Link every volume of a service to the path where its container would have it."""
+        """Link the volumes and secrets of a service to the paths where its container has them."""
+        names = service.get("secrets", [])
+        links = {f"/run/secrets/{n}": self.secrets[n] for n in names if n in self.secrets}
         for volume in service.get("volumes", []):
+            if ":" not in volume:  # an anonymous one
+                self.path(volume).mkdir(parents=True, exist_ok=True)
+                continue
             source, target = volume.removesuffix(":ro").split(":")
             if source.startswith((".", "/")):
                 content = (DOCKER / source).resolve()
             else:
                 content = self.folder / "volumes" / source
                 content.mkdir(parents=True, exist_ok=True)
+            links[target] = content
+        for target, content in links.items():
             link = self.path(target)
             link.parent.mkdir(parents=True, exist_ok=True)
             if not link.is_symlink():
@@ -211,7 +236,7 @@ def initialise_database(programs: Path, data: Path, environ: Mapping[str, str]) 
     """Create the user, the password and the database of compose.yaml, as the image would."""
     user = postgres_user()
     with tempfile.NamedTemporaryFile("w") as password:  # readable by its owner only
-        password.write(environ["POSTGRES_PASSWORD"])
+        password.write(Path(environ["POSTGRES_PASSWORD_FILE"]).read_text())
         password.flush()
         if user:
             for path in (data, Path(password.name)):
@@ -260,8 +285,9 @@ def main() -> int:
     # An exception, so that the services are stopped too.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
-        services = read_compose((DOCKER / "compose.yaml").read_text(), os.environ)
-        sandbox = Sandbox(args.folder.resolve(), services)
+        text = (DOCKER / "compose.yaml").read_text()
+        services = read_compose(text, os.environ)
+        sandbox = Sandbox(args.folder.resolve(), services, read_secrets(text, os.environ))
         with contextlib.ExitStack() as stack:
             for name in start_order(services):
                 stack.enter_context(running_service(sandbox, name))

@@ -58,7 +58,10 @@ quick start, in an empty folder:
   ulr score                                   # score every document with the champion
 
 with your own log: --set log.path=FOLDER --set features.path=FOLDER
-`ulr STAGE --help` describes a stage and gives an example."""
+`ulr STAGE --help` describes a stage and gives an example.
+
+exit codes: 0 done; 1 may succeed if run again (a lost worker, a full disk, a held lock, a service
+without answer); 2 a setting, option or path is wrong; 3 invalid data; 128 + N ended by signal N"""
 
 
 class UsageError(UserError):
@@ -76,7 +79,8 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    A user's mistake is one line on stderr: exit code 2, or 3 for invalid data.
+    An error is one line on stderr: exit code 2 for a mistake of the user, 3 for invalid data, 1
+    for everything that may pass if the command is run again.
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
     parser = _parser()

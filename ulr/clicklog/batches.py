@@ -3,8 +3,9 @@
 The sizes in a file's metadata do not bound its rows: a dictionary holds a long value once, and any
 number of rows refer to it. The dictionary of each row group is therefore read first. If rows could
 be large, the row group is read as dictionary and indices, and decoded a few rows at a time. A row
-of more than MAX_ROW_BYTES is not decoded, and a column of texts with more than MAX_MEAN_BYTES on
-average is not read: Parquet's pages, of about 1000 values, are decompressed whole.
+of more than MAX_ROW_BYTES is not decoded. A column of texts with more than MAX_STORED_BYTES, and
+more than MAX_MEAN_BYTES each on average, is not read: Parquet's pages, of about 1000 values, are
+decompressed whole.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ulr.kernels.layout import offsets_of
 BATCH_ROWS = 131_072
 BATCH_DOCUMENTS = 2 << 20
 BATCH_BYTES = 64 << 20
-MAX_MEAN_BYTES = 128 << 10
+MAX_MEAN_BYTES, MAX_STORED_BYTES = 128 << 10, 256 << 20
 _LEAST_ROWS = 4096  # of a batch that is read without looking at the size of each row
 _UNKNOWN_BYTES = 1 << 40
 _LIST_PATHS = ("doc_ids.", "clicks.")  # Parquet's paths of the list elements
@@ -94,7 +95,7 @@ def _plan(
     total, unknown = 0, []
     for column in (c for c in columns if c.path_in_schema in texts):
         stored, values = column.total_uncompressed_size, max(column.num_values, 1)
-        if stored > MAX_MEAN_BYTES * values and stored > MAX_ROW_BYTES:
+        if stored > MAX_MEAN_BYTES * values and stored > MAX_STORED_BYTES:
             return _Plan(rows, left_out=(column.path_in_schema.partition(".")[0],))
         total += stored
         if column.has_dictionary_page and values * stored > BATCH_BYTES // len(texts):

@@ -82,7 +82,7 @@ def _read_lines(lines: Sequence[bytes], places: Mapping[str, int]) -> pa.Table:
 
 def _split(line: str) -> list[str]:
     csv.field_size_limit(sys.maxsize)
-    return next(csv.reader([line]), [])
+    return next(csv.reader([line.replace("\r", " ")]), [])  # csv rejects a carriage return
 
 
 def _typed(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ulr.errors import InvalidData, TemporaryFailure, UserError
 from ulr.redact import redact_text
 
-_CHARACTERS = 200
+_CHARACTERS = 300
 # Words of errors that a filesystem or a network reports: the same bytes may be read later.
 _STORE = re.compile(
     r"AWS Error|HTTP|curl|[Tt]ime[d ]?-?out|[Cc]onnection|google::|Azure|HDFS", re.A
@@ -47,7 +47,10 @@ def _damaged(path: str, form: str, error: BaseException, fix: str) -> InvalidDat
 
 
 def _first_sentence(error: BaseException) -> str:
-    """Return the first sentence of an error, without characters that a terminal would interpret."""
-    line = str(error).partition("\n")[0].partition(". ")[0] or type(error).__name__
-    printable = "".join(c if c.isprintable() else "?" for c in line)
-    return printable[:_CHARACTERS].rstrip(". ")
+    sentence = str(error).partition("\n")[0].partition(". ")[0]
+    return printable(sentence or type(error).__name__).rstrip(". ")
+
+
+def printable(text: str) -> str:
+    """Return a short text of a file for a message, without characters that a terminal interprets."""
+    return "".join(c if c.isprintable() else "?" for c in text[:_CHARACTERS])

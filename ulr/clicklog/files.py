@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from ulr.clicklog.damaged import printable
 from ulr.errors import UserError
 from ulr.warehouse.schema import OPTIONAL_COLUMNS
 from ulr.warehouse.storage import Storage, StoredFile
@@ -108,8 +109,9 @@ def check_columns(names: Sequence[str], schema: pa.Schema, path: str) -> None:
         other = "document set log.layout=impression"
         if "doc_id" in schema.names:
             other = "page set log.layout=page"
+        present = printable(", ".join(names)) or "none"
         raise UserError(
-            f"{path} has no column {', '.join(missing)}; it has {', '.join(names) or 'none'}. "
+            f"{path} has no column {', '.join(missing)}; it has {present}. "
             f"For one row per {other}"
         )
 

@@ -61,7 +61,8 @@ def _with_numbers(block: bytes, types: pa.Schema, schema: pa.Schema) -> pa.Schem
 
     schema: the wanted types.
     """
-    sample = next(cut_lines(block, PIECE_BYTES))
+    lines = next(cut_lines(block, PIECE_BYTES)).splitlines(keepends=True)
+    sample = b"".join(line for line in lines if is_utf8(line))  # Arrow checks no names
     try:
         inferred = pj.read_json(pa.BufferReader(sample)).schema
     except pa.ArrowInvalid:

@@ -103,6 +103,17 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt(number)
 
 
+def is_readable_on_the_network(conf: Mapping[str, str]) -> bool:
+    """Return whether Spark's messages, with the token of a training, cross a network in clear.
+
+    conf: properties of the session, with their prefix.
+    """
+    if conf.get("spark.master", "local").startswith("local"):
+        return False
+    names = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
+    return all(conf.get(name, "false").lower() != "true" for name in names)
+
+
 def spark_schema(schema: pa.Schema) -> StructType:
     """Return an Arrow schema as a Spark schema."""
     return from_arrow_schema(schema)

@@ -21,7 +21,6 @@ _PARTITION_BYTES = 32 << 20  # of compressed input: some hundred megabytes in a 
 _SMALL_BYTES = 4 << 20  # below this, a second task costs more than it saves
 _FEW = 8
 WORKER_TIMEOUT = "spark.ulr.workerTimeout"
-_NO_WORKER_TIMEOUT = "0"
 
 
 def map_batches(
@@ -41,7 +40,7 @@ def map_batches(
     the modules of this package loaded. Objects that exist when a task begins are excluded from it.
     """
     if worker_timeout is None:
-        worker_timeout = float(frame.sparkSession.conf.get(WORKER_TIMEOUT, _NO_WORKER_TIMEOUT))
+        worker_timeout = float(frame.sparkSession.conf.get(WORKER_TIMEOUT, None) or 0)
     return frame.mapInArrow(partial(_run, function, worker_timeout), schema, barrier=barrier)
 
 

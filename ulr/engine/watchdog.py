@@ -7,7 +7,8 @@ also kills a task that computes for longer than the time-out: only output counts
 
 Here a thread of the worker sends a heartbeat every second to a process of its own, which kills the
 worker after `timeout` seconds without one. A task that computes sends heartbeats however long it
-takes. The watchdog counts seconds in which it ran itself, so that a pause of the whole machine does
+takes, and a call of C code that keeps the interpreter's lock shows by its processor time. The
+watchdog counts seconds in which it ran itself, so that a pause of the whole machine does
 not count. It ends with the worker. Spark then reports that the worker crashed, and runs the task
 again if its master allows retries.
 """
@@ -25,7 +26,13 @@ HEARTBEAT_S = 1.0
 # Standard input has one line per heartbeat: the time-out in seconds.
 _PROGRAM = """
 import os, select, signal, sys
-worker, limit, silent = int(sys.argv[1]), float("inf"), 0
+worker, limit, silent, before = int(sys.argv[1]), float("inf"), 0, None
+def processor_time():
+    try:
+        with open(f"/proc/{worker}/stat") as file:
+            return file.read().rpartition(")")[2].split()[11:13]
+    except OSError:
+        return None
 while True:
     if select.select([0], [], [], 1.0)[0]:
         lines = os.read(0, 65536)
@@ -33,7 +40,8 @@ while True:
             break
         limit, silent = float(lines.split()[-1]), 0
     else:
-        silent += 1
+        now = processor_time()
+        silent, before = silent + 1 if now == before else 0, now
     if silent >= limit:
         os.kill(worker, signal.SIGKILL)
         print(f"ulr: Python worker {worker} did not run for {silent} s and was killed",

@@ -131,14 +131,12 @@ def partitions_of(files: LogFiles, log: Log, groups: Groups) -> int:
 
 def _refuse_if_broken(counts: Counter[str], max_fraction: float, date: dt.date) -> None:
     """Raise InvalidData if too many rows broke the contract, with the most frequent reasons."""
-    reasons = reasons_in(counts)
-    bad, read = reasons.total(), counts["read"]
+    bad, read = reasons_in(counts).total(), counts["read"]
     if read and bad / read > max_fraction:
-        top = ", ".join(f"{name} {n:,} ({REASONS[name]})" for name, n in reasons.most_common(3))
         raise InvalidData(
-            f"{date}: {bad:,} of {read:,} rows ({bad / read:.1%}) broke the contract, more "
-            f"than log.max_bad_fraction = {max_fraction:.1%}: {top}; the rows are in `quarantine`, "
-            "groups were not published"
+            f"{date}: {bad:,} of {read:,} rows ({bad / read:.1%}) broke the contract, more than "
+            f"log.max_bad_fraction = {max_fraction:.1%}: {_top_reasons(counts)}; the rows are in "
+            "`quarantine`, groups were not published"
         )
 
 
@@ -146,8 +144,14 @@ def _refuse_if_few(counts: Mapping[str, int], min_pages: int, date: dt.date) -> 
     """Raise InvalidData if a date has fewer valid pages than it must have."""
     pages = counts.get("pages", 0)
     if pages < min_pages:
+        top = _top_reasons(counts)
         raise InvalidData(
             f"{date}: {pages:,} valid pages in {counts.get('read', 0):,} rows, fewer than "
-            f"log.min_pages = {min_pages:,}; check that the log of the date is complete, or set "
-            "log.min_pages=0"
+            f"log.min_pages = {min_pages:,}{': ' if top else ''}{top}; check that the log of the "
+            "date is complete, or lower log.min_pages"
         )
+
+
+def _top_reasons(counts: Mapping[str, int]) -> str:
+    frequent = reasons_in(counts).most_common(3)
+    return ", ".join(f"{name} {n:,} ({REASONS[name]})" for name, n in frequent)

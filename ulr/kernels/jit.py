@@ -131,7 +131,10 @@ def _trusted(folder: str) -> bool:
 
     The owner of the package could change its Python code as well.
     """
-    return is_trusted(Path(folder), Path(__file__).parent.stat().st_uid)
+    owners = []
+    with contextlib.suppress(OSError):  # in a zip file
+        owners.append(Path(__file__).parent.stat().st_uid)
+    return is_trusted(Path(folder), *owners)
 
 
 class _Storage(caching.CompileResultCacheImpl):

@@ -30,6 +30,7 @@ from ulr.registry.duplicates import MISSING, delete_unregistered, keep_lowest, v
 from ulr.registry.runs import write_files, write_model, write_record
 from ulr.registry.stored_model import EXPECTED, Warn, ignore, read_stored_model, sha256_of
 from ulr.registry.submission import Submission
+from ulr.warehouse.durable import sync_parents, sync_tree
 
 CHALLENGER, CHAMPION = "challenger", "champion"
 DATABASE = "mlflow.db"
@@ -81,6 +82,7 @@ class Registry:
             if not versions:
                 tags = submission.tags | {tag_names.MODEL_SHA256: sha256_of(submission.model)}
                 run_id, model_id = self.log_run(submission, tags)
+                self._make_durable(run_id, f"models/{model_id}")
                 created = self._create_version(model_id, tags)
                 versions = versions_of(client, self.name, submission.fingerprint) or [created]
             version = keep_lowest(client, self.name, versions)
@@ -90,6 +92,14 @@ class Registry:
                 link = json.dumps([{"name": self.name, "version": str(version.version)}])
                 client.set_logged_model_tags(model_id, {MLFLOW_MODEL_VERSIONS: link})
             return _registered(version, new=version.run_id == run_id)
+
+    def _make_durable(self, *folders: str) -> None:
+        """Flush artifacts of the embedded registry to the disk before a version refers to them."""
+        if self.folder:
+            artifacts = self.folder / "artifacts"
+            for folder in folders:
+                sync_tree(artifacts / folder)
+                sync_parents(artifacts / folder, self.folder)
 
     def find(self, fingerprint: str) -> RegisteredVersion | None:
         """Return the version of a training, or None if it is not registered."""
@@ -114,9 +124,15 @@ class Registry:
             try:
                 return _registered(self.client.get_model_version_by_alias(self.name, alias))
             except MlflowException as error:
-                if error.error_code in MISSING:
+                if error.error_code in MISSING or self._is_hidden(error):
                     return None
                 raise
+
+    def _is_hidden(self, error: MlflowException) -> bool:
+        """Return whether a server with users refused the request because there is no model yet."""
+        if error.error_code != "PERMISSION_DENIED":
+            return False
+        return not self.client.search_registered_models(f"name = '{self.name}'", 1)
 
     def set_alias(self, alias: str, version: int) -> None:
         """Move the alias to a version."""
@@ -192,7 +208,7 @@ class Registry:
         try:
             return create()
         except MlflowException as error:
-            if error.error_code not in MISSING:
+            if error.error_code not in MISSING and not self._is_hidden(error):
                 raise
             with contextlib.suppress(MlflowException):  # another process may have created it
                 client.create_registered_model(self.name)

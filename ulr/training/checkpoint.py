@@ -4,20 +4,26 @@
 
 The fingerprint covers inputs and settings, so a run never resumes from another one's state. The
 file is replaced atomically. Two attempts may write it at once: a run has the same states in every
-attempt.
+attempt. A hash of the state is part of the file. A damaged file (empty, truncated, altered, or with
+a model that LightGBM could not read safely) counts as absent: training starts from the beginning.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ulr.models.check import read_checked
 from ulr.training.objective import Biases
 from ulr.warehouse.storage import Storage
 
 TABLE = "checkpoints"
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -65,12 +71,22 @@ class Checkpoints:
 
     def save(self, state: TrainState) -> None:
         """Replace the checkpoint."""
-        Storage(self.url).write_json(state.as_json(), TABLE, self.partition, self._file)
+        values = state.as_json()
+        content = {"sha256": _hash(values), "state": values}
+        Storage(self.url).write_json(content, TABLE, self.partition, self._file)
 
-    def load(self, initial: Biases | None) -> TrainState:
-        """Return the last state, or the initial one."""
-        content = Storage(self.url).read_json(TABLE, self.partition, self._file)
-        return TrainState(biases=initial) if content is None else state_from_json(content, initial)
+    def load(self, initial: Biases | None) -> tuple[TrainState, str]:
+        """Return the last state, or the initial one; and what is wrong with a damaged file."""
+        storage, path = Storage(self.url), (TABLE, self.partition, self._file)
+        if not storage.exists(*path):
+            return TrainState(biases=initial), ""
+        try:
+            return _read(storage.read_text(*path), initial), ""
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            damage = f"checkpoint {'/'.join(path)} is damaged ({reason}): starting over"
+            _LOG.warning(damage)
+            return TrainState(biases=initial), damage
 
     def delete(self, *, keep_own: bool) -> None:
         """Delete the checkpoints of other runs of this partition, and the own one if not kept."""
@@ -78,3 +94,23 @@ class Checkpoints:
         for file in storage.files(TABLE, self.partition):
             if not (keep_own and file.path.endswith(f"/{self._file}")):
                 storage.delete(file.path)
+
+
+def _hash(state: dict[str, Any]) -> str:
+    """Return the hash of a state, the same before it was written and after it was read."""
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+
+
+def _read(text: str, initial: Biases | None) -> TrainState:
+    """Return the state in a checkpoint, or raise one of several errors if it is damaged."""
+    content = json.loads(text)
+    if content["sha256"] != _hash(content["state"]):
+        raise ValueError("the content does not match its hash")
+    state = state_from_json(content["state"], initial)
+    if state.model:
+        read_checked(state.model.encode(), "of the checkpoint")
+    if initial is not None and state.biases is not None:
+        own, wanted = state.biases, initial.t_plus.shape
+        if not own.t_plus.shape == own.t_minus.shape == wanted:
+            raise ValueError("the biases have another number of positions")
+    return state

@@ -17,7 +17,8 @@ from ulr.training.distributed.communicator import Communicator
 from ulr.training.distributed.peer import HEADER, PeerLost
 from ulr.training.distributed.rendezvous import MAX_HANDSHAKES, Listener, _Handshakes, _Rendezvous
 
-TIMEOUT_S = 3.0
+TIMEOUT_S = 3.0  # of attacks that end with it
+LONG_TIMEOUT_S = 60.0  # of attacks that are noticed at once
 LENGTH = 1000
 REASONS = {
     "change_byte": "not accepted",
@@ -61,11 +62,12 @@ def test_the_victim_of_an_attack_loses_its_peer_and_gets_no_wrong_value(attack, 
     listeners = [Listener("127.0.0.1") for _ in range(2)]
     addresses = [listener.address for listener in listeners]
     toward = "initiator" if victim == 1 else "responder"
+    timeout = TIMEOUT_S if attack in WAITS else LONG_TIMEOUT_S
     pause = TIMEOUT_S / 3 if attack in WAITS_FOR_HEARTBEATS else 0.0
 
     def run(rank: int) -> str:
         known = [proxy.address, addresses[1]] if rank == 1 else addresses
-        communicator = connect(listeners[rank], known, rank, TIMEOUT_S)
+        communicator = connect(listeners[rank], known, rank, timeout)
         return sum_until_lost(communicator, pause=pause if rank != victim else 0.0)
 
     with ManInTheMiddle(addresses[0], attack, toward) as proxy, ThreadPoolExecutor(2) as pool:

@@ -45,9 +45,7 @@ def test_failed_attempts_are_repeated_and_their_reasons_kept():
 
 def test_too_many_failures_end_with_the_last_reason():
     run, attempts = failing("ValueError: one", "ValueError: two")
-    with pytest.raises(
-        TemporaryFailure, match=r"failed 2 times, the last time: ValueError: two; run"
-    ):
+    with pytest.raises(TemporaryFailure, match=r"failed 2 times.*: ValueError: two; run"):
         run_with_retries(JOB, run, max_retries=1)
     assert attempts == [1, 2]
 

@@ -11,15 +11,18 @@ from importlib import import_module
 
 import numpy as np
 
-from ulr.cli.doctor.checks import ERROR, OK, Finding
+from ulr.cli.doctor.checks import ERROR, OK, WARNING, Finding
 from ulr.errors import UserError
 
+CLEAR = "data and the token of a training cross the network in clear"
+ENCRYPT = "set spark.authenticate and spark.network.crypto.enabled: docs/shipping.md"
 SLOTS_WAIT_S = 10.0  # executors of a cluster may still be starting
 
 
 def spark_slots(settings: Mapping[str, object], workers: int) -> Finding:
     """Start a session and compare its task slots with the workers of a training."""
-    spark = import_module("ulr.engine.session").start_session("doctor", settings)
+    session = import_module("ulr.engine.session")
+    spark = session.start_session("doctor", settings)
     barrier = import_module("ulr.training.distributed.barrier")
     try:
         barrier.check_slots(spark, workers, timeout=SLOTS_WAIT_S)
@@ -32,7 +35,10 @@ def spark_slots(settings: Mapping[str, object], workers: int) -> Finding:
     message = (
         f"Spark {spark.version} on {spark.sparkContext.master} runs {barrier.task_slots(spark)}"
     )
-    return Finding(OK, f"{message} tasks at once, train.num_workers = {workers}")
+    message += f" tasks at once, train.num_workers = {workers}"
+    if session.is_readable_on_the_network(dict(spark.sparkContext.getConf().getAll())):
+        return Finding(WARNING, f"{message}; {CLEAR}", ENCRYPT)
+    return Finding(OK, message)
 
 
 def lightgbm_loads() -> Finding:

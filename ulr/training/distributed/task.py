@@ -77,6 +77,7 @@ class WorkerReport:
     network_bytes: int = 0
     peak_bytes: int = 0
     grown_bytes: int = 0  # from before the first row to the peak
+    damaged_checkpoint: str = ""  # what was wrong with a checkpoint that was not used
 
 
 def train_worker(
@@ -87,7 +88,7 @@ def train_worker(
     started, bytes_before = time.monotonic(), resident_bytes()
     pa.set_cpu_count(job.threads)  # Spark sets OMP_NUM_THREADS, which Arrow would use
     prepared = job.prepared or _prepare(job)
-    start = _starting_state(communicator, job, prepared)
+    start, damage = _starting_state(communicator, job, prepared)
     if start.finished:
         return start, WorkerReport(communicator.rank, 0, 0, start.num_iterations), prepared.size
     ready = time.monotonic()
@@ -110,6 +111,7 @@ def train_worker(
         network_bytes=communicator.bytes,
         peak_bytes=peak,
         grown_bytes=max(peak - bytes_before, 0),
+        damaged_checkpoint=damage,
     )
     return state, report, prepared.size
 
@@ -120,14 +122,19 @@ def _prepare(job: Job) -> Prepared:
     return prepare(run, job.source, job.plan, learner, workers=1)
 
 
-def _starting_state(communicator: Communicator, job: Job, prepared: Prepared) -> TrainState:
-    """Return the checkpoint as the first worker reads it, so that all start from the same one."""
-    state = TrainState(biases=prepared.biases)
+def _starting_state(
+    communicator: Communicator, job: Job, prepared: Prepared
+) -> tuple[TrainState, str]:
+    """Return the checkpoint as the first worker reads it, so that all start from the same one.
+
+    The second value says what is wrong with a damaged checkpoint, on the first worker.
+    """
+    state, damage = TrainState(biases=prepared.biases), ""
     if communicator.rank == 0 and job.checkpoints is not None:
-        state = job.checkpoints.load(prepared.biases)
+        state, damage = job.checkpoints.load(prepared.biases)
     own = json.dumps(state.as_json()).encode() if communicator.rank == 0 else b""
     content = communicator.allgather_messages(own, _MAX_STATE_BYTES)[0]
-    return state_from_json(json.loads(content), prepared.biases)
+    return state_from_json(json.loads(content), prepared.biases), damage
 
 
 def _build_shards(
