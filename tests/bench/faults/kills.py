@@ -33,8 +33,11 @@ _TEMPORARY = 1  # exit code of a failure that may pass if tried again
 
 # The moments of a stage, with the longest delay after each.
 _MOMENTS = {"begun": 2.0, "writing": 0.5, "publishing": 0.05}
-_VICTIMS = {"driver": 3, "jvm": 2, "worker": 1}  # how often each is killed in a stage
+# How often each is killed in a stage. A stopped worker (SIGSTOP) neither ends nor answers.
+_VICTIMS = {"driver": 3, "jvm": 2, "worker": 1, "stopped-worker": 1}
 _WITHOUT_WORKERS = ("propensities", "promote")  # stages without Python workers to kill
+_STOPPED_S = 6.0  # until a stopped worker counts as lost
+_SHORT_TIMEOUTS = {"spark.ulr.workerTimeout": _STOPPED_S, "train.worker_timeout": _STOPPED_S}
 
 
 def faults(world: World, seed: int, quick: bool) -> list[Fault]:
@@ -43,7 +46,7 @@ def faults(world: World, seed: int, quick: bool) -> list[Fault]:
         (stage, victim, moment, n)
         for stage in (("groups", "train") if quick else STAGES)
         for victim, times in _VICTIMS.items()
-        if victim != "worker" or stage not in _WITHOUT_WORKERS
+        if "worker" not in victim or stage not in _WITHOUT_WORKERS
         for n, moment in enumerate(_moments(victim, 1 if quick else times))
     ]
     if quick:
@@ -63,7 +66,7 @@ def faults(world: World, seed: int, quick: bool) -> list[Fault]:
 
 def _moments(victim: str, times: int) -> list[str]:
     """Return when to kill; a worker has ended when its files are published."""
-    moments = list(_MOMENTS) if victim != "worker" else ["begun", "writing"]
+    moments = list(_MOMENTS) if "worker" not in victim else ["begun", "writing"]
     return [moments[n % len(moments)] for n in range(times)]
 
 
@@ -72,7 +75,7 @@ def _kill_in_stage(
 ) -> Result:
     warehouse = folder / "warehouse"
     world.before(stage, warehouse)
-    process = world.start_night(folder)
+    process = world.start_night(folder, **(_SHORT_TIMEOUTS if victim == "stopped-worker" else {}))
     while process.poll() is None and not _EVENTS[moment](warehouse, stage):
         time.sleep(_POLL_S)
     time.sleep(rng.uniform(0, _MOMENTS[moment]))
@@ -99,7 +102,8 @@ def _kill(process: subprocess.Popen[bytes], victim: str) -> str:
             return "driver"
         processes = session_processes(os.getsid(0))
         if chosen := [p for p in processes if _IS_VICTIM[victim](p, processes)]:
-            os.kill(chosen[0].pid, signal.SIGKILL)
+            stops = victim == "stopped-worker"
+            os.kill(chosen[0].pid, signal.SIGSTOP if stops else signal.SIGKILL)
             return victim
         time.sleep(_POLL_S)
     return ""
@@ -131,7 +135,7 @@ def _begun(warehouse: Path, stage: str) -> bool:
     """Return whether a lock of one of the stage's tables is held, or the registry is opened."""
     if stage == "promote":
         return (warehouse.parent / "mlflow").exists()
-    return any(lock.stat().st_size for lock in _below(warehouse, stage, ".lock"))
+    return any(lock.read_bytes() for lock in _below(warehouse, stage, ".lock"))
 
 
 def _writing(warehouse: Path, stage: str) -> bool:
@@ -161,5 +165,5 @@ def _below(warehouse: Path, stage: str, *names: str) -> list[Path]:
 _EVENTS: dict[str, Callable[[Path, str], bool]] = {
     "begun": _begun, "writing": _writing, "publishing": _publishing,
 }  # fmt: skip
-_IS_VICTIM = {"jvm": _is_jvm, "worker": _is_worker}
+_IS_VICTIM = {"jvm": _is_jvm, "worker": _is_worker, "stopped-worker": _is_worker}
 KIND = Kind("kills", prepared_world, faults)
