@@ -1,0 +1,1 @@
+"""Faults and attacks against the real product, counted as survived, lost, hung or executed."""
