@@ -7,6 +7,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -49,7 +50,9 @@ pytestmark = [
 def registry(tmp_path_factory):
     """Run PostgreSQL and MLflow of compose.yaml as processes; yield the sandbox and the port."""
     folder = tmp_path_factory.mktemp("compose")
-    for parent in (folder, *folder.parents[:2]):
+    for parent in (folder, *folder.parents):
+        if parent == Path(tempfile.gettempdir()):
+            break
         parent.chmod(0o755)  # PostgreSQL runs as another user
     text = (DOCKER / "compose.yaml").read_text()
     database, port = str(free_port()), str(free_port())
