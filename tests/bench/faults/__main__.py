@@ -12,6 +12,7 @@ import argparse
 import importlib
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -24,6 +25,8 @@ KINDS = ("models", "network", "power", "disk", "store", "registry", "logs", "kil
 
 def main() -> int:
     args = _arguments()
+    # An exception, so that processes, mounts and folders are removed.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     os.environ.setdefault("PYTHONPATH", str(Path(__file__).parents[3]))
     modules = {name: f"tests.bench.faults.{name}" for name in args.only}
     preload(list(modules.values()))

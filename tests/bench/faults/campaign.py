@@ -134,7 +134,11 @@ def run_kind(
             on_outcome(outcome)
             return outcome
 
-        return list(pool.map(run, enumerate(chosen)))
+        try:
+            return list(pool.map(run, enumerate(chosen)))
+        except BaseException:  # interrupted: end with the faults that are running
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def run_fault(fault: Fault, folder: Path) -> Outcome:

@@ -8,11 +8,9 @@ of them has the token. The workers must train the model of an undisturbed run, o
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import resource
 import socket
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
@@ -24,6 +22,7 @@ from typing import Any, Literal
 import pyarrow.parquet as pq
 
 from tests.bench.faults.campaign import Fault, Kind, Result, crashed, lost, seeded, survived
+from tests.bench.faults.strangers import STRANGERS
 from tests.support import man_in_the_middle
 from tests.support.clicked_pairs import as_table, clicked_data
 from tests.support.man_in_the_middle import ATTACKS, BACK, Link, ManInTheMiddle
@@ -45,13 +44,11 @@ _TIMEOUT_S = 8.0  # train.worker_timeout
 _SHORT_TIMEOUT_S = 3.0  # with it, a worker sends heartbeats every 0.6 s
 _LIMIT_S = 75.0
 _MEMORY = 3 << 30  # that a worker may allocate; a header can announce 4 GiB
-_CONNECTIONS = 200
 
 # Attacks on heartbeats, which a worker sends only if it computes for long.
 _ON_HEARTBEATS = ("change_heartbeat", "repeat", "reorder")
 
 Side = Literal["initiator", "responder"]
-Stranger = Callable[[tuple[str, int], random.Random], list[socket.socket]]
 
 
 @dataclass(frozen=True)
@@ -102,7 +99,7 @@ def faults(training: Training, seed: int, quick: bool) -> list[Fault]:
         for n in range(times)
         for name in [f"{attack.replace('_', '-')}-{toward}-{n}"]
     ]
-    strangers = ["idle"] if quick else list(_STRANGERS)
+    strangers = ["idle"] if quick else list(STRANGERS)
     return between + [
         Fault("network", name, partial(_connect_strangers, training, stranger, seed, name),
               _LIMIT_S)
@@ -188,73 +185,10 @@ def _connect_strangers(
 
     @contextlib.contextmanager
     def connect(address: tuple[str, int]) -> Iterator[Any]:
-        sockets.extend(_STRANGERS[stranger](address, rng))
+        sockets.extend(STRANGERS[stranger](address, rng))
         yield type("Address", (), {"address": address})
 
     return _judge(training, _train(training.job, connect), f"{len(sockets)} connections")
-
-
-def _idle(address: tuple[str, int], rng: random.Random) -> list[socket.socket]:
-    return [socket.create_connection(address) for _ in range(_CONNECTIONS)]
-
-
-def _renewed_idle(address: tuple[str, int], rng: random.Random) -> list[socket.socket]:
-    """Connect again and again, so that there are always idle connections."""
-    sockets = _idle(address, rng)
-
-    def renew() -> None:
-        while True:
-            with contextlib.suppress(OSError):
-                sockets.append(socket.create_connection(address, 0.5))
-            time.sleep(0.002)
-
-    threading.Thread(target=renew, daemon=True).start()
-    return sockets
-
-
-def _sending(content: bytes, sock: socket.socket) -> socket.socket:
-    with contextlib.suppress(OSError):
-        sock.sendall(content)
-    return sock
-
-
-def _garbage(address: tuple[str, int], rng: random.Random) -> list[socket.socket]:
-    return [_sending(rng.randbytes(rng.randrange(1, 5000)), sock) for sock in _idle(address, rng)]
-
-
-def _http(address: tuple[str, int], rng: random.Random) -> list[socket.socket]:
-    request = b"GET / HTTP/1.1\r\nHost: worker\r\n\r\n"
-    return [_sending(request, sock) for sock in _idle(address, rng)]
-
-
-def _half_greeting(address: tuple[str, int], rng: random.Random) -> list[socket.socket]:
-    return [_sending(b"ulrtrain\x00\x01", sock) for sock in _idle(address, rng)]
-
-
-def _slow_greeting(address: tuple[str, int], rng: random.Random) -> list[socket.socket]:
-    """Send one byte of a greeting from time to time."""
-    sockets = _idle(address, rng)
-
-    def send() -> None:
-        for byte in b"ulrtrain" + bytes(22):
-            for sock in sockets:
-                _sending(bytes([byte]), sock)
-            time.sleep(0.4)
-
-    threading.Thread(target=send, daemon=True).start()
-    return sockets
-
-
-def _false_rank(address: tuple[str, int], rng: random.Random) -> list[socket.socket]:
-    """Send a valid greeting of rank 1, and a wrong proof."""
-    greeting = b"ulrtrain" + bytes([0, 1, 0, 0, 0, 2]) + os.urandom(16)
-    return [_sending(greeting + os.urandom(32), sock) for sock in _idle(address, rng)]
-
-
-_STRANGERS: dict[str, Stranger] = {
-    "idle": _idle, "renewed-idle": _renewed_idle, "garbage": _garbage, "http": _http,
-    "half-greeting": _half_greeting, "slow-greeting": _slow_greeting, "false-rank": _false_rank,
-}  # fmt: skip
 
 
 def _judge(training: Training, results: list[tuple[str, str]], attack: str) -> Result:

@@ -20,6 +20,7 @@ class Process:
     parent: int
     session: int
     command: str
+    seconds: float  # since it was started or forked
 
 
 def session_processes(session: int) -> list[Process]:
@@ -56,10 +57,12 @@ def unmount_below(folder: Path) -> None:
 
 
 def _all_processes() -> Iterator[Process]:
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError):
             state = (folder / "stat").read_text().rpartition(")")[2].split()
             if state[0] == "Z":
                 continue
             command = (folder / "cmdline").read_text().replace("\0", " ")
-            yield Process(int(folder.name), int(state[1]), int(state[3]), command)
+            seconds = uptime - int(state[19]) / os.sysconf("SC_CLK_TCK")
+            yield Process(int(folder.name), int(state[1]), int(state[3]), command, seconds)

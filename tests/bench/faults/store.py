@@ -7,19 +7,14 @@ Writers that race or are killed are processes of their own.
 from __future__ import annotations
 
 import contextlib
-import logging
-import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from moto.server import ThreadedMotoServer
 
 from tests.bench.faults.campaign import (
     Fault,
@@ -31,14 +26,22 @@ from tests.bench.faults.campaign import (
     seeded,
     survived,
 )
-from tests.support.proxy import FaultProxy
+from tests.bench.faults.s3 import (
+    TEMPORARY,
+    Attempt,
+    Store,
+    Writer,
+    number_of,
+    publish,
+    running_store,
+    table_of,
+)
 from tests.support.waiting import wait_until
 from ulr.warehouse import tables
 from ulr.warehouse.tables import Warehouse
 
 _LIMIT_S = 120.0
 _RETRIES = 20  # a client that gives up may send its request again; these are held too
-_TEMPORARY = 1  # exit code of a failure that may pass if tried again
 _ANSWERS = [
     (action, path, method)
     for path, method in (("manifest.json", "PUT"), ("part-00000.parquet", "PUT"), (".lock", "PUT"),
@@ -72,71 +75,12 @@ def faults(prepared: None, seed: int, quick: bool) -> list[Fault]:
     ]
 
 
-@dataclass(frozen=True)
-class Store:
-    """A warehouse on the server, and the same through the proxy."""
-
-    url: str
-    proxy: FaultProxy
-    url_of_proxy: str
-
-    def publish(self, number: int) -> None:
-        """Publish a version without the proxy."""
-        publish(self.url, number)
-
-    def read(self) -> int:
-        """Return the number of the published version."""
-        return _number(Warehouse(self.url).read("scores"))
-
-    def expire_lock(self) -> None:
-        """Let the lock expire, as if its owner had been paused for longer than it lasts."""
-        expired = {"token": "expired", "until": 0}
-        Warehouse(self.url).storage.write_json(expired, "scores", ".lock")
-
-
-@contextlib.contextmanager
-def running_store() -> Iterator[Store]:
-    """Run a server and a proxy; version 0 of the table is published."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    moto = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    moto.start()
-    server = "{}:{}".format(*moto.get_host_and_port())
-    with FaultProxy(f"http://{server}") as proxy:
-        store = Store(_url(server), proxy, _url(proxy.url.removeprefix("http://")))
-        store.publish(0)
-        yield store
-    moto.stop()
-
-
-def _url(server: str) -> str:
-    options = {"endpoint_override": server, "scheme": "http", "region": "us-east-1",
-               "allow_bucket_creation": "true"}  # fmt: skip
-    return "s3://user:password@bucket/tables?" + "&".join(f"{k}={v}" for k, v in options.items())
-
-
-def publish(url: str, number: int) -> None:
-    """Publish version `number`; its manifest has a length of its own."""
-    with Warehouse(url).writing("scores", "", f"v{number}", inputs="x" * 97 * number) as writing:
-        writing.write_table(_table(number))
-        writing.publish({"rows": number})
-
-
-def _table(number: int) -> pa.Table:
-    return pa.table({"version": pa.array([number] * (10 + number), pa.int64())})
-
-
-def _number(table: pa.Table) -> int:
-    number = table["version"][0].as_py()
-    assert table.equals(_table(number)), "a table of two versions"
-    return int(number)
-
-
 def _late_manifest(folder: Path, *, seed: int, name: str) -> Result:
     """A manifest is held on its way; others are published; then it arrives."""
     newer = seeded(seed, "store", name).randrange(1, 4)
     with running_store() as store:
         store.proxy.add("hold request", "manifest.json", method="PUT", times=_RETRIES)
-        late = _Attempt(partial(publish, store.url_of_proxy, 9))
+        late = Attempt(partial(publish, store.url_of_proxy, 9))
         wait_until(lambda: store.proxy.seen("manifest.json", "hold request"), limit_s=60)
         store.expire_lock()
         for number in range(1, newer + 1):
@@ -149,7 +93,7 @@ def _late_manifest(folder: Path, *, seed: int, name: str) -> Result:
 def _late_manifest_of_killed(folder: Path, *, seed: int, name: str) -> Result:
     """As before, and the writer is killed while its request is on its way."""
     newer = seeded(seed, "store", name).randrange(1, 4)
-    writer = _Writer()  # forked before the server starts its threads
+    writer = Writer()  # forked before the server starts its threads
     with running_store() as store:
         store.proxy.add("hold request", "manifest.json", method="PUT", times=_RETRIES)
         writer.call(publish, store.url_of_proxy, 9)
@@ -172,10 +116,10 @@ def _long_reader(folder: Path, *, seed: int, name: str) -> Result:
         for number in range(1, newer + 1):
             store.publish(number)
         try:
-            content = [pq.read_table(file, filesystem=reader.storage.fs) for file in files]
+            content = [pq.readtable_of(file, filesystem=reader.storage.fs) for file in files]
         except OSError as error:
             return lost(f"{newer} publications later: {str(error)[:150]}")
-        if _number(pa.concat_tables(content)) != 0:
+        if number_of(pa.concat_tables(content)) != 0:
             return lost("another version than the list of files names")
         return _expect(store, {newer}, f"{newer} publications while it read")
 
@@ -188,8 +132,8 @@ def _replaced_while_read(folder: Path, *, seed: int, name: str) -> Result:
         store.publish(before)
         store.proxy.add("hold request", "scores/manifest.json", method="GET", times=_RETRIES)
         values: list[int] = []
-        reader = _Attempt(
-            lambda: values.append(_number(Warehouse(store.url_of_proxy).read("scores")))
+        reader = Attempt(
+            lambda: values.append(number_of(Warehouse(store.url_of_proxy).read("scores")))
         )
         wait_until(lambda: store.proxy.seen("manifest.json", "hold request"), limit_s=60)
         store.publish(after)
@@ -204,7 +148,7 @@ def _replaced_while_read(folder: Path, *, seed: int, name: str) -> Result:
 def _race(folder: Path, *, seed: int, name: str) -> Result:
     """Some processes publish at once; the table is that of one that reported success."""
     count = seeded(seed, "store", name).randrange(2, 5)
-    writers = [_Writer() for _ in range(count)]
+    writers = [Writer() for _ in range(count)]
     with running_store() as store:
         for number, writer in enumerate(writers, start=1):
             writer.call(publish, store.url, number)
@@ -218,7 +162,7 @@ def _race(folder: Path, *, seed: int, name: str) -> Result:
 def _race_without_lock(folder: Path, *, seed: int, name: str) -> Result:
     """As before, with locks that exclude no other writer: exactly one may report success."""
     count = seeded(seed, "store", name).randrange(2, 5)
-    writers = [_Writer() for _ in range(count)]
+    writers = [Writer() for _ in range(count)]
     with running_store() as store:
         for number, writer in enumerate(writers, start=1):
             writer.call(_open_without_lock, store.url, number)
@@ -241,7 +185,7 @@ def _open_without_lock(url: str, number: int) -> None:
     tables.hold = lambda *_: contextlib.nullcontext(lambda: None)
     writing = Warehouse(url).writing("scores", "", f"v{number}")
     transaction = writing.__enter__()
-    transaction.write_table(_table(number))
+    transaction.writetable_of(table_of(number))
     _opened.extend([writing, transaction])
 
 
@@ -257,9 +201,9 @@ def _answer(folder: Path, *, action: str, path: str, method: str, seed: int, nam
     times = seeded(seed, "store", name).randrange(1, 4)
     with running_store() as store:
         store.proxy.add(action, path, method=method, times=times)
-        attempt = _Attempt(partial(publish, store.url_of_proxy, 1))
+        attempt = Attempt(partial(publish, store.url_of_proxy, 1))
         error = attempt.error()
-        if attempt.exit_code not in {0, _TEMPORARY}:
+        if attempt.exit_code not in {0, TEMPORARY}:
             return crashed(f"exit code {attempt.exit_code} instead of 1: {error}")
         hits = store.proxy.seen(path, action)
         result = _expect(store, {0, 1} if error else {1}, f"{hits} requests; the writer: {error}")
@@ -274,9 +218,9 @@ def _outage(folder: Path, *, seed: int, name: str) -> Result:
     nth = seeded(seed, "store", name).randrange(1, 12)
     with running_store() as store:
         store.proxy.add("lose request", "/", nth=nth, times=100_000)
-        attempt = _Attempt(partial(publish, store.url_of_proxy, 1))
+        attempt = Attempt(partial(publish, store.url_of_proxy, 1))
         error = attempt.error()
-        if attempt.exit_code not in {0, _TEMPORARY}:
+        if attempt.exit_code not in {0, TEMPORARY}:
             return crashed(f"exit code {attempt.exit_code} instead of 1: {error}")
         return _expect(store, {0, 1} if error else {1}, f"from request {nth} on: {error}")
 
@@ -293,66 +237,6 @@ def _expect(store: Store, allowed: set[int], detail: str) -> Result:
     except Exception as error:
         return lost(f"{type(error).__name__}: {str(error)[:120]}; {detail}")
     return survived(detail) if number == 20 else lost(f"the next version is {number}; {detail}")
-
-
-class _Attempt:
-    """A call on a thread."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self._call, self._error = call, ""
-        self.exit_code = 0
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._call()
-        except Exception as error:
-            self._error = _text(error)
-            self.exit_code = getattr(error, "exit_code", _TEMPORARY)
-
-    def error(self) -> str:
-        """Wait for the end; return the error, or ""."""
-        self._thread.join()
-        return self._error
-
-
-class _Writer:
-    """A process that calls functions."""
-
-    def __init__(self) -> None:
-        context = get_context("fork")
-        self._pipe, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(other,), daemon=True)
-        self._process.start()
-
-    def call(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Start a call."""
-        self._pipe.send((function, arguments))
-
-    def result(self) -> str:
-        """Wait for the end of the call; return its error, or ""."""
-        error: str = self._pipe.recv()
-        return error
-
-    def kill(self) -> None:
-        """Kill the process."""
-        self._process.kill()
-        self._process.join()
-
-
-def _serve(pipe: Any) -> None:
-    while True:
-        function, arguments = pipe.recv()
-        try:
-            function(*arguments)
-            pipe.send("")
-        except Exception as error:
-            pipe.send(_text(error))
-
-
-def _text(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error)[:150]}"
 
 
 KIND = Kind("store", nothing, faults)
