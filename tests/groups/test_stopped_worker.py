@@ -12,7 +12,7 @@ from tests.support.python_workers import has_ended, kill_all, stop_workers
 from tests.support.table_hashes import table_hashes
 from tests.support.waiting import LIMIT_S, wait_until
 from ulr.engine.session import SPARK_FAILED
-from ulr.engine.tasks import WORKER_TIMEOUT
+from ulr.engine.watchdog import WORKER_TIMEOUT
 
 TIMEOUT_S = 6
 

@@ -21,6 +21,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from ulr.engine.quiet import SUBMITTED, output_to_log
+from ulr.engine.stopped_children import watch_children
+from ulr.engine.watchdog import WORKER_TIMEOUT
 from ulr.folders import private_folder
 from ulr.redact import is_secret
 
@@ -58,6 +60,8 @@ def start_session(name: str, settings: Mapping[str, object]) -> SparkSession:
         SparkContext._ensure_initialized(conf=_visible(properties))
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
+    if SUBMITTED not in environ and _is_local(properties):
+        watch_children(float(properties.get(WORKER_TIMEOUT, "0")))
     if SUBMITTED not in environ and threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _interrupt)
@@ -82,10 +86,13 @@ def _private_sockets(properties: Mapping[str, str]) -> dict[str, str]:
     They have no other protection: workers accept every connection. On a cluster the folder has to
     exist on every machine, and the setting is used as it is.
     """
-    local = re.match(r"local(\[|$)", properties.get("spark.master", "local"))
-    if not local or properties.get(_SOCKETS) != _SHARED:
+    if not _is_local(properties) or properties.get(_SOCKETS) != _SHARED:
         return {}
     return {_SOCKETS: str(private_folder("ulr-sockets", _SHARED))}
+
+
+def _is_local(properties: Mapping[str, str]) -> bool:
+    return re.match(r"local(\[|$)", properties.get("spark.master", "local")) is not None
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

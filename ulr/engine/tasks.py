@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from ulr.engine.watchdog import watch_this_process
+from ulr.engine.watchdog import WORKER_TIMEOUT, watch_this_process
 
 Batches = Iterator[pa.RecordBatch]
 Item = TypeVar("Item")
@@ -20,7 +20,6 @@ TASKS_PER_CORE = 2
 _PARTITION_BYTES = 32 << 20  # of compressed input: some hundred megabytes in a task's memory
 _SMALL_BYTES = 4 << 20  # below this, a second task costs more than it saves
 _FEW = 8
-WORKER_TIMEOUT = "spark.ulr.workerTimeout"
 
 
 def map_batches(

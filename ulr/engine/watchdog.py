@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 
+WORKER_TIMEOUT = "spark.ulr.workerTimeout"  # seconds; 0: never
 HEARTBEAT_S = 1.0
 # Standard input has one line per heartbeat: the time-out in seconds.
 _PROGRAM = """

@@ -36,7 +36,6 @@ _MOMENTS = {"begun": 2.0, "writing": 0.5, "publishing": 0.05}
 # How often each is killed in a stage. A stopped worker (SIGSTOP) neither ends nor answers.
 _VICTIMS = {"driver": 3, "jvm": 2, "worker": 1, "stopped-worker": 1}
 _WITHOUT_WORKERS = ("propensities", "promote")  # stages without Python workers to kill
-_FIRST_TASK_S = 2.0  # from the fork of a worker until its first task runs
 _STOPPED_S = 6.0  # until a stopped worker counts as lost
 _SHORT_TIMEOUTS = {"spark.ulr.workerTimeout": _STOPPED_S, "train.worker_timeout": _STOPPED_S}
 
@@ -116,11 +115,6 @@ def _is_worker(process: Process, processes: list[Process]) -> bool:
     return process.parent in daemons
 
 
-def _is_watched_worker(process: Process, processes: list[Process]) -> bool:
-    """A worker is watched from the start of its first task on, not while it is forked."""
-    return process.seconds > _FIRST_TASK_S and _is_worker(process, processes)
-
-
 def _is_jvm(process: Process, processes: list[Process]) -> bool:
     return "org.apache.spark.deploy.SparkSubmit" in process.command
 
@@ -171,5 +165,5 @@ def _below(warehouse: Path, stage: str, *names: str) -> list[Path]:
 _EVENTS: dict[str, Callable[[Path, str], bool]] = {
     "begun": _begun, "writing": _writing, "publishing": _publishing,
 }  # fmt: skip
-_IS_VICTIM = {"jvm": _is_jvm, "worker": _is_worker, "stopped-worker": _is_watched_worker}
+_IS_VICTIM = {"jvm": _is_jvm, "worker": _is_worker, "stopped-worker": _is_worker}
 KIND = Kind("kills", prepared_world, faults)
