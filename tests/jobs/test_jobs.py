@@ -10,7 +10,7 @@ import pytest
 from ulr.cli.main import STAGES
 
 JOBS = sorted((Path(__file__).parents[2] / "jobs").glob("*.py"))
-WITHOUT_JOB = {"config", "registry", "warm-up"}  # no Spark, or only that of this machine
+WITHOUT_JOB = {"config", "registry", "tables", "warm-up"}  # no Spark, or only that of this machine
 CODE = """\
 import sys
 from ulr.cli.main import main

@@ -29,7 +29,8 @@ _CAUSES: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
     (re.compile(r"\[SPARK_JOB_CANCELLED\]|Job \d+ cancelled"), lambda _: "the job was cancelled"),
     (
         re.compile(
-            r"(?:No space left on device|Disk quota exceeded)(?:: '[^'\n]+')?"
+            r"(?:No space left on device|Disk quota exceeded|database or disk is full)"
+            r"(?:: '[^'\n]+')?"
         ),
         lambda m: f"a disk is full ({m[0]}); free space in the warehouse, in "
         "spark.local.dir and in the temporary folder",
@@ -42,7 +43,8 @@ _CAUSES: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
         re.compile(r"Python worker exited unexpectedly \(crashed\)(?:: Fatal Python error: (.+))?"),
         lambda m: f"a Python worker ended in a task: {m[1]}"
         if m[1]
-        else f"a Python worker was killed in a task, most likely by SIGKILL: {MEMORY_HINT}",
+        else f"a Python worker was killed in a task, most likely by SIGKILL: {MEMORY_HINT}; "
+        "a stopped worker is killed after spark.ulr.workerTimeout",
     ),
     (
         re.compile(r"Python worker process terminated due to idle timeout[^\n]*"),
