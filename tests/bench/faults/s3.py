@@ -64,7 +64,7 @@ def _url(server: str) -> str:
 def publish(url: str, number: int) -> None:
     """Publish version `number`; its manifest has a length of its own."""
     with Warehouse(url).writing("scores", "", f"v{number}", inputs="x" * 97 * number) as writing:
-        writing.writetable_of(table_of(number))
+        writing.write_table(table_of(number))
         writing.publish({"rows": number})
 
 

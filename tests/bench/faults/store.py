@@ -185,7 +185,7 @@ def _open_without_lock(url: str, number: int) -> None:
     tables.hold = lambda *_: contextlib.nullcontext(lambda: None)
     writing = Warehouse(url).writing("scores", "", f"v{number}")
     transaction = writing.__enter__()
-    transaction.writetable_of(table_of(number))
+    transaction.write_table(table_of(number))
     _opened.extend([writing, transaction])
 
 
