@@ -116,7 +116,7 @@ def _long_reader(folder: Path, *, seed: int, name: str) -> Result:
         for number in range(1, newer + 1):
             store.publish(number)
         try:
-            content = [pq.readtable_of(file, filesystem=reader.storage.fs) for file in files]
+            content = [pq.read_table(file, filesystem=reader.storage.fs) for file in files]
         except OSError as error:
             return lost(f"{newer} publications later: {str(error)[:150]}")
         if number_of(pa.concat_tables(content)) != 0:
