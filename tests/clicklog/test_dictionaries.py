@@ -194,7 +194,9 @@ def test_the_scan_agrees_with_the_values():
     for _ in range(100):
         values = [rng.randbytes(rng.choice([0, 1, 3, 300])) for _ in range(rng.randint(0, 20))]
         page = np.frombuffer(plain(values), np.uint8)
-        assert longest_byte_array(page, len(values)) == max(map(len, values), default=0)
+        longest = longest_byte_array(page, len(values))
+        assert longest == max(map(len, values), default=0)
+        assert isinstance(longest, int)
         assert longest_byte_array(page, len(values) + 1) == -1
         if values:
             assert longest_byte_array(page, len(values) - 1) == -1

@@ -6,28 +6,27 @@ import numpy as np
 
 from ulr.kernels.jit import kernel
 
-_LENGTH_BYTES = 4
-
 
 @kernel(allocates=False)
 def longest_byte_array(page: np.ndarray, count: int) -> int:
     """Return the length of the longest of `count` byte arrays, 0 if there are none.
 
-    page: uint8. Returns -1 if they do not fill the page exactly.
+    page: uint8. Returns -1 if they do not fill the page exactly. Indices are unsigned: numba then
+    omits the case of negative ones, and the four bytes of a length become one load.
     """
-    at, longest = np.int64(0), np.int64(0)
+    size, at, longest = np.uint64(page.size), np.uint64(0), np.uint64(0)
     for _ in range(count):
-        if page.size - at < _LENGTH_BYTES:
+        if size - at < np.uint64(4):
             return -1
-        length = (
-            np.int64(page[at])
-            | np.int64(page[at + 1]) << 8
-            | np.int64(page[at + 2]) << 16
-            | np.int64(page[at + 3]) << 24
+        length = np.uint64(
+            np.uint32(page[at])
+            | np.uint32(page[at + np.uint64(1)]) << np.uint32(8)
+            | np.uint32(page[at + np.uint64(2)]) << np.uint32(16)
+            | np.uint32(page[at + np.uint64(3)]) << np.uint32(24)
         )
-        at += _LENGTH_BYTES
-        if length > page.size - at:
+        at += np.uint64(4)
+        if length > size - at:
             return -1
         at += length
         longest = max(longest, length)
-    return int(longest) if at == page.size else -1
+    return int(np.int64(longest)) if at == size else -1
