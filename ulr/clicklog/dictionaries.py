@@ -1,6 +1,6 @@
 """The longest value in the dictionary of a Parquet column chunk, from its dictionary page alone.
 
-Arrow reads a dictionary only together with values, which costs about ten times as much. The page is
+Arrow reads a dictionary only together with values, which costs about four times more. The page is
 parsed strictly: the result is None for everything that the common writers do not write, and the
 caller then lets Arrow read the dictionary. A result also bounds what Arrow decodes if the page was
 manipulated: Arrow starts at the same page, takes the same sizes from its header, and refuses a
