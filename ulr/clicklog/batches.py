@@ -1,11 +1,11 @@
 """Row groups of a Parquet file as batches of bounded bytes.
 
 The sizes in a file's metadata do not bound its rows: a dictionary holds a long value once, and any
-number of rows refer to it. The dictionary of each row group is therefore read first. If rows could
-be large, the row group is read as dictionary and indices, and decoded a few rows at a time. A row
-of more than MAX_ROW_BYTES is not decoded. A column of texts with more than MAX_STORED_BYTES, and
-more than MAX_MEAN_BYTES each on average, is not read: Parquet's pages, of about 1000 values, are
-decompressed whole.
+number of rows refer to it. The dictionary of each row group is therefore looked at first
+(`dictionaries`). If rows could be large, the row group is read as dictionary and indices, and
+decoded a few rows at a time. A row of more than MAX_ROW_BYTES is not decoded. A column of texts
+with more than MAX_STORED_BYTES, and more than MAX_MEAN_BYTES each on average, is not read:
+Parquet's pages, of about 1000 values, are decompressed whole.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ulr.clicklog.contract import MAX_DOCUMENTS, MAX_ROW_BYTES
+from ulr.clicklog.dictionaries import longest_value
 from ulr.engine.columns import valid
 from ulr.kernels.layout import offsets_of
 
@@ -54,7 +55,7 @@ def read_pieces(
     texts = _text_paths(file.metadata, names)
     encoded = pq.ParquetFile(stream, metadata=file.metadata, read_dictionary=texts,
                              page_checksum_verification=True)  # fmt: skip
-    plans = [(_plan(file.metadata.row_group(g), encoded, g, texts), g) for g in groups]
+    plans = [(_plan(stream, encoded, g, texts), g) for g in groups]
     for (through_dictionary, left_out), run in groupby(plans, key=lambda p: p[0][1:]):
         chosen = list(run)
         rows = min(plan.rows for plan, _ in chosen)
@@ -70,7 +71,7 @@ def read_pieces(
 def cut_batch(batch: pa.RecordBatch) -> Iterator[Piece]:
     """Yield the rows of a batch in order, in pieces of about BATCH_BYTES when decoded."""
     encoded = any(_has_dictionary(kind) for kind in batch.schema.types)
-    if not encoded and batch.nbytes <= MAX_ROW_BYTES:
+    if not encoded and _is_small(batch):
         yield Piece(batch, large=False)
         return
     sizes = sum((_row_bytes(column) for column in batch.columns), np.zeros(batch.num_rows))
@@ -86,24 +87,40 @@ def cut_batch(batch: pa.RecordBatch) -> Iterator[Piece]:
             yield Piece(_decoded(rows) if encoded else rows, large=False)
 
 
+def _is_small(batch: pa.RecordBatch) -> bool:
+    """Return whether a batch is a piece without large rows, without looking at each row.
+
+    No row is larger than the slice that it is in.
+    """
+    size = batch.nbytes
+    if size > BATCH_BYTES:
+        return False
+    step = max(1, batch.num_rows * MAX_ROW_BYTES // max(2 * size, 1))
+    starts = range(0, batch.num_rows, step)
+    return all(batch.slice(start, step).nbytes <= MAX_ROW_BYTES for start in starts)
+
+
 def _plan(
-    group: pq.RowGroupMetaData, encoded: pq.ParquetFile, number: int, texts: Sequence[str]
+    stream: pa.NativeFile, encoded: pq.ParquetFile, number: int, texts: Sequence[str]
 ) -> _Plan:
+    group = encoded.metadata.row_group(number)
     columns = [group.column(n) for n in range(group.num_columns)]
     lists = [c.num_values for c in columns if c.path_in_schema.startswith(_LIST_PATHS)]
     rows = max(1, min(BATCH_ROWS, BATCH_DOCUMENTS * group.num_rows // max([*lists, 1])))
-    total, unknown = 0, []
+    total, unknown = 0, {}
     for column in (c for c in columns if c.path_in_schema in texts):
         stored, values = column.total_uncompressed_size, max(column.num_values, 1)
         if stored > MAX_MEAN_BYTES * values and stored > MAX_STORED_BYTES:
             return _Plan(rows, left_out=(column.path_in_schema.partition(".")[0],))
         total += stored
-        if column.has_dictionary_page and values * stored > BATCH_BYTES // len(texts):
-            unknown.append(column)
-        elif column.has_dictionary_page:
-            total += values * stored
-    longest = _longest_values(encoded, number, [c.path_in_schema for c in unknown])
-    total += sum(c.num_values * longest[c.path_in_schema] for c in unknown)
+        enough = BATCH_BYTES // len(texts) // values
+        longest = stored if stored <= enough else longest_value(stream, column, enough)
+        if longest is None:
+            unknown[column.path_in_schema] = values
+        else:
+            total += values * longest
+    longest_values = _longest_values(encoded, number, list(unknown))
+    total += sum(values * longest_values[path] for path, values in unknown.items())
     fitting = max(1, BATCH_BYTES * group.num_rows // max(total, 1))
     if fitting >= min(rows, group.num_rows, _LEAST_ROWS):
         return _Plan(min(rows, fitting))
@@ -111,7 +128,7 @@ def _plan(
 
 
 def _longest_values(file: pq.ParquetFile, group: int, paths: Sequence[str]) -> dict[str, int]:
-    """Return the length in bytes of the longest value in the dictionary of each column.
+    """Return the length in bytes of the longest value in the dictionary of each column, by Arrow.
 
     Without a value in the first row Arrow may not read a dictionary: then the length is unknown.
     """
