@@ -20,6 +20,7 @@ SESSION = {
     "spark.sql.shuffle.partitions": 2,
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.ulr.workerTimeout": 30,  # tests stop workers and wait for their end
 }
 # They wait for timeouts, or start servers and browsers.
 SLOW_WITHOUT_SPARK = ("tests/training/distributed", "tests/registry", "tests/report/test_browser")
