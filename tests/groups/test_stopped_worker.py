@@ -20,7 +20,7 @@ TIMEOUT_S = 6
 def build_and_stop(spark, root: Path, log: Path, stopped: list[int]) -> Future:
     """Run the stage until its Python workers could be stopped while a task was running."""
     with ThreadPoolExecutor(1) as pool:
-        for _ in range(10):
+        for _ in range(30):
             running = pool.submit(build, spark, root, log, force=True)
             while not running.done() and not stopped:
                 stopped += stop_workers(spark)
@@ -33,7 +33,7 @@ def build_and_stop(spark, root: Path, log: Path, stopped: list[int]) -> Future:
 
 @pytest.mark.kill
 def test_stopped_workers_end_the_stage_and_it_can_be_repeated(spark, tmp_path):
-    log = write_parquet(tmp_path / "log", broken_log(20_000, seed=4)[0], files=6)
+    log = write_parquet(tmp_path / "log", broken_log(150_000, seed=4)[0], files=6)
     build(spark, tmp_path / "undisturbed", log)
     before, stopped = spark.conf.get(WORKER_TIMEOUT), []
     spark.conf.set(WORKER_TIMEOUT, TIMEOUT_S)
