@@ -24,7 +24,7 @@ class Events:
         """Report one result."""
 
     def warning(self, text: str) -> None:
-        """Report something that the user should check; the run goes on."""
+        """Report something that the user should check; the run continues."""
 
     @contextlib.contextmanager
     def steps(self, title: str, total: int, unit: str) -> Iterator[StepContext]:
