@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
 # More processes than cores, because many pure tests wait for a timeout or a server.
 PYTEST_PURE := $(PYTEST) -n 3 -m "not spark and not cluster"
 
-.PHONY: demo test test-pure coverage bench faults dist docs lock pictures transcript lint format clean java
+.PHONY: demo test test-pure coverage bench papers faults dist docs lock pictures transcript lint format clean java
 
 test: $(WARM) java lint
 	$(PYTEST) -n 2
@@ -37,6 +37,10 @@ demo: $(WARM) java
 
 bench: $(BENCH_READY) java
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m tests.bench.$$name || exit 1; done
+
+# The tables and figures of the source papers, into docs/papers. About 20 minutes; PAPERS=--full.
+papers: $(WARM)
+	$(BIN)/python -m tests.bench.papers $(PAPERS)
 
 # Faults and attacks against the product; root for power cuts and full disks. About 25 minutes.
 faults: $(READY) java

@@ -10,7 +10,7 @@ import pytest
 from ulr.config.load import default_settings
 
 ROOT = Path(__file__).parent.parent
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 FOLDERS = ("conf", "docker", "docs", "jobs", "tests", "ulr")
 FILES = [p.relative_to(ROOT).as_posix() for name in FOLDERS for p in (ROOT / name).rglob("*.*")]
 OLD_NAMES = ROOT / "CHANGELOG.md"  # names what was renamed and removed

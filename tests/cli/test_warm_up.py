@@ -11,8 +11,9 @@ import pytest
 from ulr.kernels.jit import PACKAGE
 
 ROOT = Path(__file__).parents[2]
-MODULES = ("hashing", "lambdas", "losses", "merge", "order", "pair_runs", "pair_weights",
-           "patterns", "ranking_metrics", "swap_tally", "trust_moments")  # fmt: skip
+MODULES = ("hashing", "lambdas", "linear", "listwise", "losses", "merge", "order", "pair_runs",
+           "pair_weights", "patterns", "ranking_metrics", "swap_tally",
+           "trust_moments")  # fmt: skip
 
 
 @pytest.mark.spark

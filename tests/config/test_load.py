@@ -48,6 +48,8 @@ def test_loaded_settings_are_frozen():
         ("simulate.swaps=[{bucket: '1:20', fraction: 0.1}]", ["1:20 needs 20", "positions is 10"]),
         ("spark.a.b=null", ["spark.a.b = None: "]),
         ("lightgbm.x=null", ["lightgbm.x = None: "]),
+        ("train.bias_regularization=-0.1", ["train.bias_regularization", "equal to 0"]),
+        ("train.bias_regularization=.inf", ["train.bias_regularization", "finite"]),
         ("pairs.co_click_variance=x", ["pairs.co_click_variance = 'x': "]),
         ("nothing", ["section.key=value"]),
         ("nosuch.key=1", ["nosuch", "allowed", "groups"]),
@@ -106,3 +108,11 @@ def test_the_settings_are_found_in_a_zip_of_the_package(tmp_path):
     module, iterations = done.stdout.split()
     assert module.startswith(str(tmp_path / "ulr.zip"))
     assert int(iterations) == load_settings(None).train.num_iterations
+
+
+def test_a_value_of_several_types_names_all_of_them():
+    with pytest.raises(UserError, match=r"phi = 'half': .*valid number.* or .*'relevance'"):
+        load_settings(None, ["simulate.examination.phi=half"])
+    assert load_settings(None, ["simulate.examination.phi=relevance"]).simulate.examination.phi == (
+        "relevance"
+    )

@@ -8,14 +8,17 @@ from hypothesis import strategies as st
 
 from tests.support import oracle
 from ulr.experiments import buckets
-from ulr.experiments.buckets import parse_bucket, permutation
+from ulr.experiments.buckets import is_shuffle, parse_bucket, permutation
 
 
 def test_the_examples_in_the_docstrings_hold():
     assert doctest.testmod(buckets).failed == 0
 
 
-@given(st.text(alphabet="0123:,a ", max_size=9))
+names = st.text(alphabet="0123:,a ", max_size=9)
+
+
+@given(names | names.map("shuffle".__add__))
 def test_exactly_the_names_of_the_plain_grammar_are_parsed(text):
     depth = oracle.bucket_depth(text)
     if depth is None:
@@ -43,3 +46,13 @@ def test_a_swap_moves_only_its_positions(target, source):
 def test_a_single_swap_undoes_itself():
     order = permutation(parse_bucket("1:5"), 6)
     assert [order[i] for i in order] == list(range(6))
+
+
+def test_a_shuffle_has_no_arms_and_names_its_depth():
+    assert parse_bucket("shuffle").shuffled == 0
+    assert parse_bucket("shuffle:5").shuffled == 5
+    assert parse_bucket("shuffle:5").positions == ()
+    assert parse_bucket("1:5").shuffled is None
+    assert [is_shuffle(name) for name in ("shuffle", "shuffle:5", "1:5", None)] == [
+        True, True, False, False
+    ]  # fmt: skip

@@ -54,6 +54,31 @@ def test_arranging_swaps_only_in_the_swapped_arm():
     assert arrange(documents, NONE) == documents
 
 
+@pytest.mark.parametrize(("bucket", "moved"), [("shuffle", 4), ("shuffle:3", 3)])
+def test_every_order_of_a_shuffle_is_equally_likely_and_repeatable(bucket, moved):
+    plan = Plan("salt", ((bucket, 0.5),))
+    documents = list("abcd")
+    orders: Counter[str] = Counter()
+    for request in REQUESTS[:10_000]:
+        chosen = assign(request, plan, 4)
+        shown = arrange(documents, chosen)
+        assert shown == arrange(documents, assign(request, plan, 4))
+        assert shown[moved:] == documents[moved:]
+        if chosen.bucket is None:
+            assert shown == documents
+        else:
+            assert (chosen.bucket, chosen.swapped) == (bucket, True)
+            orders["".join(shown)] += 1
+    assert len(orders) == {4: 24, 3: 6}[moved]
+    assert chisquare(list(orders.values())).pvalue > 0.001
+
+
+def test_a_shuffle_of_another_salt_has_independent_orders():
+    pages = [arrange(range(20), assign("r", Plan(s, (("shuffle", 1.0),)), 20)) for s in "ab"]
+    assert pages[0] != pages[1]
+    assert assign("r", Plan("a", (("shuffle:9", 1.0),)), 8) == NONE
+
+
 def test_plans_are_read_and_invalid_ones_refused():
     text = json.dumps({"salt": "s", "buckets": [{"bucket": "1:2", "fraction": 0.5}]})
     assert load_plan(text) == Plan("s", (("1:2", 0.5),))

@@ -193,7 +193,7 @@ def test_the_documented_submit_trains_from_the_archive_on_machines_without_ulr(
         archive.extractall(home / "environment", filter="tar")
     publish_pairs(home)
     command = documented_submit(cluster, "train", conf=APPLICATION | {"spark.cores.max": "1"})
-    few = settings(train__num_workers=1, train__num_iterations=5, train__validation_fraction=0.3)
+    few = settings(pairs__method="joint", train__num_workers=1, train__num_iterations=5)
     done = subprocess.run(
         [str(SPARK_HOME / "bin" / command[0]), *command[1:], *few],
         cwd=home, env=machine, capture_output=True, text=True, timeout=2 * LIMIT_S, check=False,

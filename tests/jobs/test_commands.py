@@ -80,14 +80,14 @@ def test_pages_served_by_a_plan_satisfy_the_contract_of_the_log(home, capsys):
     assert served.keys() == {name for name, _ in plan.buckets}
 
 
-def test_compare_prints_a_table_with_joint_above_naive(home, capsys):
+def test_compare_prints_a_table_with_auto_above_naive(home, capsys):
     small = ["--set", "train.num_iterations=60", "--set", "lightgbm.learning_rate=0.15",
-            "--set", "compare.methods=[joint]"]  # fmt: skip
+            "--set", "compare.methods=[auto]"]  # fmt: skip
     assert ulr("propensities", "--date", "2026-01-02") == 0
     assert ulr("compare", "--date", "2026-01-01..2026-01-02", *small) == 0
     page = (home / "data/warehouse/reports/compare-2026-01-01..2026-01-02.html").read_text()
     assert "of the way from naive clicks to golden labels" in page
     lines = capsys.readouterr().out.splitlines()
-    order = [m for line in lines for m in ("labels", "joint", "naive") if line.startswith(f"{m} ")]
-    assert sorted(order) == ["joint", "labels", "naive"]
+    order = [m for line in lines for m in ("labels", "auto", "naive") if line.startswith(f"{m} ")]
+    assert sorted(order) == ["auto", "labels", "naive"]
     assert order[-1] == "naive"

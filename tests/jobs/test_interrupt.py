@@ -60,7 +60,8 @@ def test_an_interrupted_training_publishes_nothing_and_the_next_one_succeeds(
     monkeypatch.chdir(tmp_path)
     warehouse = tmp_path / "data" / "warehouse"
     models = warehouse / "models" / "method=joint"
-    flags = ["--set", "train.checkpoint_every=5", "--set", "train.early_stopping_round=0"]
+    changes = ("pairs.method=joint", "train.checkpoint_every=5", "train.early_stopping_round=0")
+    flags = [word for change in changes for word in ("--set", change)]
     endless = ["train", *flags, "--set", "train.num_iterations=1000000"]
     interrupt(endless, lambda: any(warehouse.glob("**/checkpoints/**/*.json")), signal.SIGINT)
     assert [path.name for path in models.iterdir()] == [".lock"]

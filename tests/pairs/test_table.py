@@ -1,5 +1,7 @@
 """From groups and features to the pairs table, without Spark."""
 
+from collections import Counter
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -21,7 +23,7 @@ from ulr.features.matrix import feature_matrix
 from ulr.pairs.config import make_pair_config
 from ulr.pairs.table import build_pair_table
 from ulr.training.data import read_pairs
-from ulr.warehouse.schema import features_schema, pairs_schema
+from ulr.warehouse.schema import features_schema, with_weights
 
 
 def table_of(method="joint", groups=GROUPS, features=FEATURES, **options):
@@ -53,7 +55,7 @@ def oracle_preferences(method):
         docs = row["doc_ids"]
         for word, count in zip(row["patterns"], row["counts"], strict=True):
             bits = [word >> k & 1 for k in range(len(docs))]
-            u = oracle.session_weights(bits, THETA, EXAMINATION.psi, method)
+            u = oracle.session_weights(bits, THETA, EXAMINATION.psi, method, prs_clip=1.0)
             for i, a in enumerate(docs):
                 for j, b in enumerate(docs):
                     if i != j:
@@ -66,11 +68,25 @@ def oracle_preferences(method):
 @pytest.mark.parametrize("method", ["naive", "joint", "prs"])
 def test_the_weights_of_both_groupings_are_the_sum_over_sessions(method, grouping):
     table, _ = table_of(method, grouping=grouping)
-    assert table.schema == pairs_schema
+    assert table.schema == with_weights(["u_ij_validation", "u_ji_validation"])
     got, want = preferences(table), oracle_preferences(method)
     assert {k: pytest.approx(v, rel=1e-5, abs=1e-5) for k, v in want.items() if v} == {
         k: v for k, v in got.items() if v
     }
+
+
+@pytest.mark.parametrize("grouping", ["ranking", "query"])
+def test_clicks_are_the_sessions_that_clicked_a_listed_document(grouping):
+    want = Counter()
+    for row in GROUPS.to_pylist():
+        for word, count in zip(row["patterns"], row["counts"], strict=True):
+            for k, document in enumerate(row["doc_ids"]):
+                want[row["query_id"], document] += count * (word >> k & 1)
+    got = Counter()
+    for row in table_of("naive", grouping=grouping)[0].to_pylist():
+        for r, clicks in zip(row["doc_rows"], row["clicks"], strict=True):
+            got[row["query_id"], row["doc_ids"][r]] += clicks
+    assert got == Counter({key: clicks for key, clicks in want.items() if key[0] in "ab"})
 
 
 def test_a_query_is_one_row_with_its_distinct_documents_and_their_features():

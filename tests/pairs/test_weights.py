@@ -11,7 +11,7 @@ from tests.support import oracle_pairs as oracle
 from tests.support.pair_samples import histograms
 from ulr.errors import UserError
 from ulr.pairs.weighting import weigh_histograms, weigh_labels
-from ulr.pairs.weights import METHODS, NEEDS_ALL_PAIRS, weight_table
+from ulr.pairs.weights import LEARNS_POSITIONS, METHODS, NEEDS_ALL_PAIRS, weight_table
 from ulr.propensity.examination import Examination
 from ulr.simulate.browsing import Continuous, Independent, RowSkipping, power_curve
 
@@ -55,7 +55,7 @@ pattern = st.tuples(*[st.booleans()] * K)
 def test_the_weights_of_a_group_are_the_sum_over_its_sessions(method, session, patterns):
     want = np.zeros((K, K))
     for bits, count in patterns.items():
-        name = "counts" if method == "unbiased-lambdamart" else method
+        name = "counts" if method in LEARNS_POSITIONS else method
         u = oracle.session_weights(
             bits, THETA, PSI, name, prs_clip=2.0, alpha=EXAMINATION.alpha, beta=EXAMINATION.beta
         )
@@ -152,6 +152,33 @@ def test_joint_is_unbiased_and_robust_and_prs_are_biased_as_predicted(name):
     assert np.abs(robust - truth)[off].max() > 0.1
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_the_direction_of_robust_plus_is_unbiased_and_no_weight_is_negative(name):
+    """E[u_ij - u_ji] is r_i - r_j, and E[u_ij] is r_i (1 - r_j psi / max(theta_i, theta_j))."""
+    sessions, rng = 400_000, np.random.default_rng(13)
+    relevance = np.array([0.9, 0.2, 0.6, 0.4, 0.8, 0.5])
+    psi = MODELS[name].truth(np.ones((1, K)), np.ones(1))
+    theta = np.diag(psi).copy()
+    relevant = rng.random((sessions, K)) < relevance
+    clicks = relevant & MODELS[name].examine(rng, relevant)
+    patterns, counts = np.unique(clicks, axis=0, return_counts=True)
+    group = (K, {tuple(p): int(c) for p, c in zip(patterns, counts, strict=True)})
+    table = weight_table("robust+", Examination(theta, psi))[None]
+    assert table.min() >= 0
+    pairs, _ = weigh_histograms(histograms([group]), np.zeros(1), table, table)
+    mean = dense(pairs, 0, K) / sessions
+    want = relevance[:, None] * (1 - relevance * psi / np.maximum.outer(theta, theta))
+    spread = 5 / theta.min() / np.sqrt(sessions)
+    off = ~np.eye(K, dtype=bool)
+    assert np.abs(mean - want)[off].max() < spread
+    direction = (mean - mean.T) - (relevance[:, None] - relevance)
+    assert np.abs(direction).max() < 2 * spread
+    robust = weight_table("robust", Examination(theta, psi))[None]
+    pairs, _ = weigh_histograms(histograms([group]), np.zeros(1), robust, robust)
+    other = dense(pairs, 0, K) / sessions
+    assert np.abs((other - other.T) - (relevance[:, None] - relevance)).max() > 4 * spread
+
+
 def shrunk_joint(patterns, examination, variance):
     table = weight_table("joint", examination)[None]
     pairs, _ = weigh_histograms(
@@ -241,7 +268,7 @@ def test_the_propensity_floor_bounds_both_theta_and_psi():
 
 
 def test_errors_name_the_method_or_the_position():
-    with pytest.raises(UserError, match=r"expected one of naive, robust"):
+    with pytest.raises(UserError, match=r"expected one of auto, naive, robust"):
         weight_table("best", EXAMINATION)
     with pytest.raises(UserError, match=r"alpha and beta.*propensities\.estimator=affine"):
         weight_table("affine", Examination(THETA, PSI))

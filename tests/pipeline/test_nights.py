@@ -66,11 +66,11 @@ def test_several_nights_end_in_a_table_with_the_baseline(place, capsys):
     assert found["outcome"] in ("promoted", "kept")
     assert "than the champion's" in found["stages"][-1]["message"]
     judged = found["stages"][4]["details"]
-    assert judged["metrics"].keys() == {"joint", "naive", "logging"}
+    assert judged["metrics"].keys() == {"auto", "naive", "logging"}
     assert judged["pages"] == 8000
     for date, pages in (("2026-01-01", "4,000"), ("2026-01-02", "8,000")):
         (line,) = [x for x in out.splitlines() if f"{date} " in x and pages in x]
-        for name in ("joint", "naive"):
+        for name in ("auto", "naive"):
             value = summary(root, date)["stages"][4]["details"]["metrics"][name]["ndcg_at_10"]
             assert f"{value:.4f}" in line
     assert main(["registry", "list", *flags]) == 0
@@ -229,10 +229,10 @@ def test_a_comparison_is_one_mlflow_run_with_a_child_run_per_model(place):
     (parent,) = [r for r in runs if r.info.run_name.startswith("rerun runs ")]
     children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
     rounds = {r.info.run_name.split()[0]: r.data.params["train.num_iterations"] for r in children}
-    assert rounds == {"joint": "4", "joint@short": "2"}
+    assert rounds == {"auto": "4", "auto@short": "2"}
     assert all(r.data.metrics["ndcg_at_10"] > 0 for r in children)
     found = comparison(registry, parent.info.run_id)
-    assert {"joint", "joint@short", "logging"} == set(found["ranking"])
+    assert {"auto", "auto@short", "logging"} == set(found["ranking"])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support import propensity_loops as loops
-from tests.support.session_groups import counts_by_segment, group, sessions_of
+from tests.support.random_groups import publish, random_groups, write_files
+from tests.support.session_groups import counts_by_segment, sessions_of
 from ulr.config.load import load_settings
 from ulr.errors import UserError
 from ulr.groups.window import window_dates
@@ -27,7 +27,6 @@ from ulr.propensity.swap_counts import SwapCounts, counts_of
 from ulr.propensity.tables import as_json
 from ulr.propensity.tasks import count_exposures, em_exposures, harvest_table
 from ulr.warehouse.schema import (
-    groups_schema,
     joint_propensities_schema,
     propensities_schema,
     swap_counts_schema,
@@ -40,43 +39,6 @@ DATES = [dt.date(2026, 1, 1), dt.date(2026, 1, 2)]
 def settings_of(*changes):
     fast = ["propensities.min_clicks=20", "propensities.min_coclicks=20"]
     return load_settings(None, [*fast, *changes]).propensities
-
-
-def random_groups(rng, count, *, positions=4, buckets=("1:2", "1:3", "1:4", None)):
-    """Groups of a few queries whose documents are swapped or shuffled."""
-    theta = np.arange(1, positions + 1) ** -1.0
-    rows = []
-    for i in range(count):
-        bucket = buckets[i % len(buckets)]
-        swapped = None if bucket is None else bool(rng.integers(2))
-        clicks = rng.random((int(rng.integers(1, 30)), positions)) < 0.8 * theta
-        row = group(
-            clicks.astype(int).tolist(),
-            query=f"q{i % 20}",
-            segment=("desktop", "mobile")[i % 3 == 0],
-            bucket=bucket,
-            swapped=swapped,
-        )
-        row["doc_ids"] = [f"d{d}" for d in rng.permutation(positions)]
-        row["ranking"] = i
-        rows.append(row)
-    return rows
-
-
-def write_files(folder, rows, parts=3):
-    files = []
-    for part in range(parts):
-        table = pa.Table.from_pylist(rows[part::parts], schema=groups_schema)
-        files.append(str(folder / f"part-{part:05d}.parquet"))
-        pq.write_table(table, files[-1])
-    return files
-
-
-def publish(house, date, rows, parts=1, fingerprint="x"):
-    """Publish rows as the groups of a date."""
-    with house.writing("groups", f"dt={date}", fingerprint) as draft:
-        write_files(Path(draft.url), rows, parts)
-        draft.publish({})
 
 
 @pytest.fixture(scope="module")

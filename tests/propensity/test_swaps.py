@@ -197,7 +197,7 @@ def test_comparisons_with_insufficient_positions_are_not_support():
     curve = swap_curve(SwapCounts(7, arms), "combined", min_clicks=50)
     assert curve.source == ["estimated"] * 2 + ["insufficient"] * 5
     few = int(position_ratios(arms["1:3"]).support[0])
-    assert curve.note[2].startswith(f"{few} clicks in 40 sessions of swap buckets, 50 needed")
+    assert curve.note[2].startswith(f"{few} clicks in 40 sessions of experiments, 50 needed")
     assert curve.support[2] == few
 
 

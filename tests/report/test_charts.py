@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.report_samples import HOSTILE, POSITIONS, curve, truth
+from ulr.report.charts.files import svg_file
 from ulr.report.charts.lines import Line, LinesChart
 from ulr.report.charts.propensities import propensities_svg
 from ulr.report.charts.scales import Scale, padded_range, tick_label
@@ -84,3 +85,11 @@ def test_labels_keep_their_order_and_do_not_overlap(places):
     moved = spread(places, 15, 0, 300)
     order = sorted(range(len(places)), key=places.__getitem__)
     assert all(moved[b] - moved[a] > 15 - 1e-6 for a, b in pairwise(order))
+
+
+def test_a_chart_over_named_values_has_a_tick_for_each():
+    line = Line("x", [0.0, 0.5, 2.0], [1.0, 2.0, 3.0])
+    chart = LinesChart("A chart", [line], "eta", "value", x_labels={0.0: "none", 2.0: "severe"})
+    ticks = elements(svg_file("A chart", chart, 300), "text", "tick")
+    assert [e.text for e in ticks if e.get("text-anchor") == "middle"] == ["none", "severe"]
+    assert "x 0.0: 1, 0.5: 2, 2.0: 3" in chart.draw(760)

@@ -43,6 +43,36 @@ def test_the_verdict_is_one_sentence_with_reasons():
     assert "bucket 1:5" in reasons[1][1]
 
 
+def test_the_learned_examination_of_dla_is_drawn():
+    without = section_text(night(), "learning")
+    assert "Biases are learned only by" in without
+    trainings = {"joint": training(position_bias=[1.0, 0.512, 0.25])}
+    text = section_text(replace(night(), trainings=trainings), "learning")
+    assert "Biases are learned only by" not in text
+    assert "0.512" in text
+    assert "relative to position 1" in text
+
+
+def test_the_choice_of_method_auto_is_shown_with_its_trials():
+    trials = [
+        {"method": "joint", "num_leaves": 7, "trees": 50, "loss": 9.5, "scale": 1.2,
+         "difference": 0.0, "standard_error": 0.0},
+        {"method": "pns", "num_leaves": 7, "trees": 50, "loss": 9.75, "scale": 0.9,
+         "difference": 0.5, "standard_error": 0.125},
+    ]  # fmt: skip
+    choice = {"candidate": 0, "method": "joint", "num_leaves": 7, "trials": trials,
+              "reason": "no candidate is significantly better"}  # fmt: skip
+    few = "the held-out clicks are worth 9.0 queries"
+    trainings = {"auto": training(choice=choice, warnings=[few])}
+    text = section_text(replace(night(), trainings=trainings), "learning")
+    assert "joint, 7 leaves (no candidate is significantly better)" in " ".join(text.split())
+    assert "9.750" in text
+    assert "0.1250" in text
+    assert f"Warning: {few}" in " ".join(text.split())
+    none = training(choice=choice | {"trials": []})
+    assert "difference" not in section_text(replace(night(), trainings={"auto": none}), "learning")
+
+
 def test_a_comparison_names_the_best_method_and_differences_that_are_not_significant():
     facts = comparison()
     assert "The best of 3 methods is joint: NDCG@1 0.8075" in heading(facts)  # 0.85 - 0.85 / 20

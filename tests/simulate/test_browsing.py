@@ -29,20 +29,22 @@ MODELS = {
     "row skipping, a row cut short": RowSkipping(0.4, np.full(POSITIONS, 0.8), 4),
     "cascade": Cascade(1.0, 1.0),
     "dynamic Bayesian network": Cascade(0.6, 0.9),
+    "satisfaction by relevance": Cascade(None, 0.5),
 }
 
 
 def examined(model, relevance: np.ndarray, pages: int = PAGES) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(5)
     attractive = rng.random((pages, relevance.size)) < relevance
-    return model.examine(rng, attractive), attractive
+    shown = np.broadcast_to(relevance, attractive.shape)
+    return model.examine(rng, attractive, shown), attractive
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_pairs_of_positions_are_examined_with_the_true_probabilities(name):
     relevance = np.linspace(0.6, 0.2, POSITIONS)
     e, _ = examined(MODELS[name], relevance)
-    psi = MODELS[name].truth(relevance[None, :], np.ones(1))
+    psi = MODELS[name].truth(relevance[None, :], np.ones(1), relevance[None, :])
     observed = e.T.astype(float) @ e / PAGES
     error = np.sqrt(np.maximum(psi * (1 - psi), 1e-9) / PAGES)
     assert (np.abs(observed - psi) < 5 * error + 1e-12).all()
@@ -50,7 +52,8 @@ def test_pairs_of_positions_are_examined_with_the_true_probabilities(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_true_psi_is_within_the_frechet_bounds(name):
-    psi = MODELS[name].truth(np.full((1, POSITIONS), 0.5), np.ones(1))
+    half = np.full((1, POSITIONS), 0.5)
+    psi = MODELS[name].truth(half, np.ones(1), half)
     theta = np.diag(psi)
     assert (psi <= np.minimum.outer(theta, theta) + 1e-12).all()
     assert (psi >= np.add.outer(theta, theta) - 1 - 1e-12).all()
@@ -80,6 +83,29 @@ def test_truth_is_averaged_over_queries_by_their_traffic():
     model = Cascade(1.0, 1.0)
     psi = model.truth(relevance, np.array([0.25, 0.75]))
     assert psi[1, 1] == pytest.approx(0.25 * (1 - 0.2) + 0.75 * (1 - 0.8))
+
+
+def test_clicks_satisfy_with_half_the_relevance_of_each_document():
+    """Pages of different relevance and length, with click noise, against the true click rates."""
+    relevance = np.array([[1.0, 0.4, 0.1, 0.8], [0.1, 1.0, 0.6, -1.0]])
+    weight = np.array([0.3, 0.7])
+    model = ClickModel(Cascade(None, 0.5), np.full(4, 0.9), np.full(4, 0.2))
+    rng = np.random.default_rng(8)
+    query = (rng.random(PAGES) < weight[1]).astype(int)
+    clicks = model.draw(rng, relevance[query])
+    attraction = np.where(relevance >= 0, 0.2 + 0.7 * relevance, 0.0)
+    reach = np.ones(2)
+    for k in range(4):
+        rate = [clicks[query == q, k].mean() for q in (0, 1)]
+        assert np.allclose(rate, reach * attraction[:, k], atol=0.006)
+        theta = model.truth(relevance, weight)[0][k, k]
+        assert theta == pytest.approx(weight @ reach)
+        reach = reach * 0.5 * (1 - np.maximum(relevance[:, k], 0) / 2 * attraction[:, k])
+
+
+def test_satisfaction_by_relevance_needs_the_relevance():
+    with pytest.raises(ValueError, match="needs the relevance"):
+        Cascade(None, 0.5).truth(np.full((1, 3), 0.5), np.ones(1))
 
 
 def test_examination_curves_decrease_with_position():
@@ -115,3 +141,9 @@ def test_relevance_rises_with_the_label_from_noise_to_one():
     assert relevance_of(np.array([0, 1, 2]), 2, 0.1).tolist() == pytest.approx(
         [0.1, 0.1 + 0.9 * 1 / 3, 1.0]
     )
+
+
+def test_binarised_relevance_is_one_or_noise():
+    labels = np.array([0, 1, 2, 3, 4])
+    assert relevance_of(labels, 4, 0.1, 3).tolist() == pytest.approx([0.1, 0.1, 0.1, 1.0, 1.0])
+    assert relevance_of(labels, 4, 0.0, 1).tolist() == [0, 1, 1, 1, 1]

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from scipy.stats import chisquare
 
 from ulr.config.load import load_settings
 from ulr.config.settings import Simulate
@@ -85,6 +88,22 @@ def test_files_of_an_older_simulation_on_an_object_store_are_removed(spark, tmp_
     assert digests(tmp_path / "a") == digests(tmp_path / "b")
 
 
+def test_a_click_budget_shortens_every_date_and_gives_the_same_bytes(spark, tmp_path):
+    changes = ["simulate.max_clicks=2000", "simulate.pages_per_day=30000"]
+    counts = simulate_log(spark, small(tmp_path / "a", *changes))
+    assert counts["clicks"] == pytest.approx(2000, abs=6 * np.sqrt(2000))
+    dates = [pq.read_table(d).num_rows for d in sorted((tmp_path / "a" / "log").iterdir())]
+    assert dates == [counts["pages"] // 2] * 2
+    assert simulate_log(spark, small(tmp_path / "b", *changes)) == counts
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+    assert stage.already_written(small(tmp_path / "a", *changes)) == counts
+
+
+def test_a_click_budget_above_the_traffic_changes_nothing(spark, simulated, tmp_path):
+    simulate_log(spark, small(tmp_path / "a", "simulate.max_clicks=1000000"))
+    assert digests(tmp_path / "a") == digests(simulated)
+
+
 def test_pages_are_evenly_spaced_over_the_day():
     for pages in (7, 20_000, 10**9):
         numbers = [0, 1, pages // 3, pages - 1]
@@ -128,6 +147,25 @@ def test_a_swapped_page_shows_the_permutation_of_an_unswapped_one(simulated):
     assert checked > 100
 
 
+def test_shuffled_pages_are_in_uniformly_random_order(spark, tmp_path):
+    swaps = "simulate.swaps=[{kind: shuffle, fraction: 0.5}, {bucket: 'shuffle:3', fraction: 0.3}]"
+    simulate_log(spark, small(tmp_path, swaps, "simulate.queries=50"))
+    rows = pq.read_table(tmp_path / "log").to_pylist()
+    plain = {r["query_id"]: r["doc_ids"] for r in rows if r["bucket"] is None}
+    for name, depth in (("shuffle", 5), ("shuffle:3", 3)):
+        orders: Counter[tuple] = Counter()
+        for row in rows:
+            if row["bucket"] == name and row["query_id"] in plain:
+                assert row["swapped"]
+                orders[tuple(plain[row["query_id"]].index(d) for d in row["doc_ids"])] += 1
+        assert all(order[depth:] == tuple(range(depth, 5)) for order in orders)
+        places = np.zeros((depth, depth))
+        for order, count in orders.items():
+            places[np.arange(depth), order[:depth]] += count
+        assert len(orders) == math.factorial(depth)
+        assert chisquare(places, axis=1).pvalue.min() > 0.001
+
+
 def test_the_experiments_get_their_fraction_of_the_traffic(simulated):
     log = pq.read_table(simulated / "log")
     share = 1 - log["bucket"].null_count / log.num_rows
@@ -167,6 +205,27 @@ def test_rankings_change_from_day_to_day_with_drift(spark, tmp_path):
     both_days = [r for r in rankings.values() if len({day for day, _ in r}) == 2]
     assert both_days
     assert sum(len({docs for _, docs in r}) == 2 for r in both_days) > len(both_days) / 2
+
+
+def test_clicks_of_binary_documents_follow_the_true_examination(spark, tmp_path):
+    """Of two equally relevant documents the lower one is clicked theta times as often."""
+    settings = small(
+        tmp_path,
+        "simulate.binarize=3",
+        "simulate.relevance_noise=0",
+        "simulate.swaps=[{kind: shuffle, fraction: 1}]",
+        "simulate.segments=[]",
+        "simulate.pages_per_day=20000",
+        "simulate.zipf=0",
+    )
+    simulate_log(spark, settings)
+    relevance = pq.read_table(tmp_path / "truth" / "relevance.parquet")
+    assert set(relevance["relevance"].to_pylist()) == {0.0, 1.0}
+    clicks = np.array(pq.read_table(tmp_path / "log")["clicks"].to_pylist()).sum(axis=0)
+    truth = pq.read_table(tmp_path / "truth" / "examination.parquet").to_pylist()
+    theta = np.array([row["psi"] for row in truth if row["k"] == row["l"]])
+    expected = clicks.sum() * theta / theta.sum()
+    assert np.abs(clicks - expected).max() < 5 * np.sqrt(clicks.max())
 
 
 @pytest.mark.parametrize(

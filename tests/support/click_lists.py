@@ -38,7 +38,7 @@ def pairs_of(clicks, method, session="none"):
     made, _ = weigh_histograms(
         histograms(groups), np.zeros(len(groups)), table, table, session=session
     )
-    return one_list_per_query(DOCS, made)
+    return one_list_per_query(DOCS, made, clicks.sum(axis=1).reshape(-1).astype(np.float32))
 
 
 def data_of(x, pairs, labels=None):

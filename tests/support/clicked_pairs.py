@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 
 from tests.support.pair_samples import one_list_per_query
 from ulr.kernels.layout import WeightedPairs
-from ulr.training.data import RankingData, split_queries
+from ulr.training.data import WEIGHTS, RankingData, split_queries
 from ulr.warehouse.schema import pairs_schema
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
@@ -32,10 +33,21 @@ def clicked_data(queries: int = 60, seed: int = 3) -> RankingData:
     traffic = 0.3 * 1000 ** np.repeat(rng.random(queries), per_query)
     weight = (rng.poisson(traffic * np.exp(utility[at + place] - place / 4)) for place in (i, j))
     u_ij, u_ji = (w.astype(np.float32) for w in weight)
+    clicks = rng.poisson(np.repeat(traffic[::per_query], DOCS) * np.exp(utility) / 4)
     offsets = np.arange(queries + 1) * per_query
-    pairs = one_list_per_query(DOCS, WeightedPairs(offsets, i, j, u_ij, u_ji))
+    weighted = WeightedPairs(offsets, i, j, u_ij, u_ji)
+    pairs = one_list_per_query(DOCS, weighted, clicks.astype(np.float32))
     labels = np.clip(np.rint(utility), 0, 3).astype(np.int32)
     return RankingData(pa.array([f"q{n}" for n in range(queries)]), x, labels, pairs)
+
+
+def with_even_queries(data: RankingData) -> RankingData:
+    """The data with the same total weight of every query, so that all of them count."""
+    pairs = data.pairs
+    of_query = np.repeat(np.arange(pairs.queries), np.diff(pairs.group_pairs[pairs.query_groups]))
+    total = np.bincount(of_query, pairs.u_ij + pairs.u_ji, pairs.queries)[of_query]
+    u_ij, u_ji = ((100 * u / total).astype(np.float32) for u in (pairs.u_ij, pairs.u_ji))
+    return replace(data, pairs=pairs._replace(u_ij=u_ij, u_ji=u_ji))
 
 
 def share(data: RankingData, rank: int, size: int) -> RankingData:
@@ -66,6 +78,7 @@ def as_table(data: RankingData) -> pa.Table:
         "pair_j": lists(pairs_at, p.j),
         "u_ij": lists(pairs_at, p.u_ij),
         "u_ji": lists(pairs_at, p.u_ji),
+        "clicks": lists(docs_at, p.clicks),
     }
     return pa.table([columns[f.name] for f in pairs_schema], schema=pairs_schema)
 
@@ -74,6 +87,8 @@ def publish_pairs(folder: Path) -> None:
     """A small pairs table, in three files, where `ulr train` looks for it."""
     warehouse = Warehouse(str(folder / "data" / "warehouse"))
     table = as_table(clicked_data(70))
+    for name in WEIGHTS:  # validated with the same weights
+        table = table.append_column(f"{name}_validation", table[name])
     with warehouse.writing("pairs", "method=joint", "made-for-a-test") as draft:
         for n, start in enumerate(range(0, 70, 25)):
             Storage(draft.url).write_table(table.slice(start, 25), f"part-{n:05d}.parquet")

@@ -95,7 +95,7 @@ def broken_rule(page: dict) -> str | None:
             return "bad_bucket"
         if depth > len(docs):
             return "bucket_past_end"
-        if swapped is None:
+        if swapped is None and not bucket.startswith("shuffle"):
             return "bucket_without_arm"
     elif swapped:
         return "swap_without_bucket"
@@ -104,6 +104,11 @@ def broken_rule(page: dict) -> str | None:
 
 def bucket_depth(text: str) -> int | None:
     """Return the deepest position of a well-formed bucket, None for any other text."""
+    if text == "shuffle":
+        return 1
+    if text.startswith("shuffle:"):
+        number = text[len("shuffle:") :]
+        return int(number) if number.isdigit() and number[0] != "0" and number != "1" else None
     sides = []
     for side in text.split(":"):
         numbers = []

@@ -101,6 +101,9 @@ def session_weights(clicks, theta, psi, method, *, prs_clip=math.inf, alpha=None
                 u[i][j] = c_i * (1 - c_j)
             elif method == "robust":
                 u[i][j] = c_i * (1 - c_j) / theta[i]
+            elif method == "robust+":
+                u[i][j] = c_i * (1 - c_j) / theta[i]
+                u[i][j] += max(1 / theta[i] - 1 / theta[j], 0) * c_i * c_j
             elif method == "ips-all":
                 u[i][j] = c_i / theta[i]
             elif method == "pns":

@@ -40,17 +40,22 @@ def random_pairs(rng, *, queries=6, max_docs=12, max_groups=3, signed=True, shar
         groups.append(len(docs) - 1)
     ints = [np.array(x, np.int64) for x in (rows, groups, docs, pairs)]
     small = [np.array(x, np.int32) for x in (doc_row, position, i, j)]
-    return PairLists(*ints, *small, np.array(u_ij, np.float32), np.array(u_ji, np.float32))
+    weights = np.array(u_ij, np.float32), np.array(u_ji, np.float32)
+    clicks = rng.poisson(3.0, len(doc_row)).astype(np.float32)
+    return PairLists(*ints, *small, *weights, clicks)
 
 
-def one_list_per_query(docs: int, pairs: WeightedPairs) -> PairLists:
+def one_list_per_query(
+    docs: int, pairs: WeightedPairs, clicks: np.ndarray | None = None
+) -> PairLists:
     """Queries of one list each, all of `docs` documents, shown in the order of their rows."""
     queries = pairs.offsets.size - 1
     lists = Ragged.from_lengths(np.full(queries, docs))
     place = lists.within().astype(np.int32)
     groups = np.arange(queries + 1)
+    clicks = np.zeros(place.size, np.float32) if clicks is None else clicks
     return PairLists(
-        lists.offsets, groups, lists.offsets, pairs.offsets, place, place + 1, *pairs[1:]
+        lists.offsets, groups, lists.offsets, pairs.offsets, place, place + 1, *pairs[1:], clicks
     )
 
 

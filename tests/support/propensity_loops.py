@@ -61,6 +61,32 @@ def joint_swap_ratio(kept, swapped, deep, top):
     return rates[0] / rates[1]
 
 
+def shuffle_ratio(pages, deep, top):
+    """theta or psi at `deep` over that at `top`, from pages long enough for both."""
+    pages = [s for s in pages if len(s) >= max(deep)]
+    at = [sum(all(s[p - 1] for p in where) for s in pages) for where in (deep, top)]
+    return at[0] / at[1]
+
+
+def shuffle_log_covariance(pages, one, other, top):
+    """Covariance of two log ratios over `top`: products of each page's shares in them."""
+    total = 0.0
+    sums = {}
+    for deep in (one, other):
+        long = [s for s in pages if len(s) >= max(deep)]
+        sums[deep] = [sum(all(s[p - 1] for p in w) for s in long) for w in (deep, top)]
+    for s in pages:
+        share = 1.0
+        for deep in (one, other):
+            if len(s) < max(deep):
+                share = 0.0
+            else:
+                at = [all(s[p - 1] for p in w) for w in (deep, top)]
+                share *= at[0] / sums[deep][0] - at[1] / sums[deep][1]
+        total += share
+    return total
+
+
 def harvest_pairs(seen, weight):
     """(k, l) -> [weighted clicks at k, weight] over documents seen at both.
 

@@ -21,7 +21,8 @@ TOO_EARLY_OR_LATE = [
 def good_pages(draw, max_length: int = 6, queries: int = 3) -> dict:
     length = draw(st.integers(1, max_length))
     docs = draw(st.permutations([f"d{i}" for i in range(max(length, 3))]))[:length]
-    bucket = draw(st.sampled_from([None, "1:2"])) if length > 1 else None
+    bucket = draw(st.sampled_from([None, "1:2", "shuffle:2"] if length > 1 else [None, "shuffle"]))
+    arms = st.sampled_from([None, False, True] if bucket and bucket[0] == "s" else [False, True])
     return {
         "session_id": "s",
         "query_id": f"q{draw(st.integers(1, queries))}",
@@ -30,7 +31,7 @@ def good_pages(draw, max_length: int = 6, queries: int = 3) -> dict:
         "clicks": draw(st.lists(st.booleans(), min_size=length, max_size=length)),
         "segment": draw(st.sampled_from([None, "mobile", "1:2"])),
         "bucket": bucket,
-        "swapped": draw(st.booleans()) if bucket else draw(st.sampled_from([None, False])),
+        "swapped": draw(arms) if bucket else draw(st.sampled_from([None, False])),
     }
 
 
@@ -58,6 +59,12 @@ def any_pages(draw) -> dict:
                 "a:b",
                 "1,2:3",
                 "2,1:3,4",
+                "shuffle",
+                "shuffle:3",
+                "shuffle:9",
+                "shuffle:1",
+                "shuffle:",
+                "shuffled",
             ]
         ),
         "swapped": st.sampled_from([None, True, False]),

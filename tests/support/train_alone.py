@@ -12,7 +12,8 @@ from ulr.training.plan import TrainPlan
 
 
 def train_alone(source: PairFiles, plan: TrainPlan) -> TrainedRanker:
-    data = read_pairs(pq.read_table(file) for file in source.files)
+    tables = [pq.read_table(file) for file in source.files]
+    data = read_pairs(tables, source.weights)
     held_out = sample_queries(data.query_ids, plan.validation_fraction, "validation")
-    train, validation = split_queries(data, ~held_out), split_queries(data, held_out)
-    return train_ranker(train, plan, validation=validation)
+    validation = split_queries(read_pairs(tables, [source.validation_weights]), held_out)
+    return train_ranker(split_queries(data, ~held_out), plan, validation=validation)

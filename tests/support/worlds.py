@@ -106,16 +106,28 @@ def click_log(
 def groups_table(corpus: Corpus, log: Log) -> pa.Table:
     """Return the sessions as click-pattern histograms, one group per query."""
     queries, sessions, positions = log.clicks.shape
-    pages = queries * sessions
-    sizes = (log.documents >= 0).sum(axis=1)
-    bits = np.packbits(log.clicks.reshape(pages, positions).reshape(-1), bitorder="little")
-    starts = np.arange(pages, dtype=np.int64) * positions
-    word_offsets, words = pack_clicks(starts, np.repeat(sizes, sessions), bits)
+    query = np.repeat(np.arange(queries), sessions)
+    return groups_of_pages(corpus, log.documents, query, log.clicks.reshape(-1, positions))
+
+
+def groups_of_pages(
+    corpus: Corpus, documents: np.ndarray, query: np.ndarray, clicks: np.ndarray
+) -> pa.Table:
+    """Return pages as histograms, one group per query that was shown.
+
+    documents: corpus rows, queries x positions. query: of each page. clicks: pages x positions.
+    """
+    shown, group = np.unique(query, return_inverse=True)
+    documents, queries, pages = documents[shown], shown.size, query.size
+    sizes = (documents >= 0).sum(axis=1)
+    bits = np.packbits(clicks.reshape(-1), bitorder="little")
+    starts = np.arange(pages, dtype=np.int64) * clicks.shape[1]
+    word_offsets, words = pack_clicks(starts, sizes[group], bits)
     patterns = Patterns(word_offsets, words, np.arange(pages + 1), np.ones(pages, np.int64))
-    merged = merge_patterns(np.repeat(np.arange(queries), sessions), queries, patterns)
-    flat = corpus.names.documents.take(pa.array(log.documents[log.documents >= 0]))
+    merged = merge_patterns(group, queries, patterns)
+    flat = corpus.names.documents.take(pa.array(documents[documents >= 0]))
     columns = {
-        "query_id": corpus.names.queries.slice(0, queries),
+        "query_id": corpus.names.queries.take(pa.array(shown)),
         "ranking": pa.array(np.zeros(queries, np.int64)),
         "doc_ids": _lists(np.concatenate([[0], np.cumsum(sizes)]), flat),
         "patterns": _lists(merged.word_offsets, pa.array(merged.words)),

@@ -7,8 +7,8 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
+from ulr.training.biases import Biases, initial_biases
 from ulr.training.checkpoint import Checkpoints, TrainState, state_from_json
-from ulr.training.objective import Biases, initial_biases
 
 
 def test_a_checkpoint_of_other_inputs_is_not_resumed(tmp_path):

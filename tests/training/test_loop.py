@@ -12,6 +12,8 @@ import pytest
 from tests.support.clicked_pairs import DOCS, WIDTH, clicked_data, share
 from tests.support.rendezvous import on_threads
 from ulr.errors import UserError
+from ulr.training import loop
+from ulr.training.biases import initial_biases
 from ulr.training.checkpoint import TrainState, state_from_json
 from ulr.training.data import split_queries
 from ulr.training.distributed.communicator import Communicator, single_rank
@@ -19,7 +21,6 @@ from ulr.training.distributed.local_ranks import train_local_ranks
 from ulr.training.distributed.peer import PeerLost
 from ulr.training.local import sampled_bins
 from ulr.training.loop import RankMismatchError, TrainingLoop, ignore
-from ulr.training.objective import initial_biases
 from ulr.training.plan import TrainPlan
 from ulr.training.shard import RankShards, build_shard
 
@@ -152,8 +153,23 @@ def test_biases_are_learned_from_sums_over_all_workers():
     assert (states[0].biases.t_plus[1:] != 1).all()
 
 
+def test_frozen_biases_stay_those_of_the_last_round_on_any_workers_and_after_a_restart():
+    start = TrainState(biases=initial_biases(DOCS, 0.5))
+    plan = replace(plan_of(num_iterations=12, checkpoint_every=2), bias_rounds=3)
+    (short,), _ = train_on(1, replace(plan, num_iterations=4), start)  # learned before trees 2 to 4
+    (longer,), _ = train_on(1, replace(plan, bias_rounds=0), start)
+    (end,), saved = train_on(1, plan, start)
+    assert end.biases.t_minus.tobytes() == short.biases.t_minus.tobytes()
+    assert end.biases.t_minus.tobytes() != longer.biases.t_minus.tobytes()
+    for state, workers in ((None, 2), (None, 3), (saved[0], 3), (saved[3], 2)):
+        for other in train_on(workers, plan, state or start)[0]:
+            assert other.model == end.model
+            assert other.biases.t_plus.tobytes() == end.biases.t_plus.tobytes()
+
+
 @pytest.mark.parametrize("early_stopping_metric", ["pair_loss", "ndcg_at_3"])
-def test_all_workers_stop_at_the_same_iteration(early_stopping_metric):
+def test_all_workers_stop_at_the_same_iteration(early_stopping_metric, monkeypatch):
+    monkeypatch.setattr(loop, "MIN_QUERIES", 1)  # the few queries here decide
     plan = plan_of(
         num_iterations=80,
         early_stopping_round=4,
@@ -163,6 +179,7 @@ def test_all_workers_stop_at_the_same_iteration(early_stopping_metric):
     states = [s for n in (1, 2, 3) for s in train_on(n, plan)[0]]
     assert len({(s.num_iterations, s.model, s.history) for s in states}) == 1
     assert len(states[0].history) == states[0].num_iterations < 80
+    assert states[0].note == ""
 
 
 def test_resuming_from_any_checkpoint_with_any_number_of_workers_gives_the_same_model():

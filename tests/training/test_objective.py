@@ -11,9 +11,9 @@ from tests.support.pair_samples import independent_propensities
 from ulr.kernels.lambdas import lambda_gradients
 from ulr.kernels.pair_runs import pair_runs
 from ulr.simulate.browsing import power_curve
+from ulr.training.biases import Biases
 from ulr.training.objective import (
     GRID,
-    Biases,
     LambdaOptions,
     PairObjective,
     grid_step,
@@ -81,3 +81,12 @@ def test_biases_follow_the_losses_and_a_bin_without_loss_keeps_its_value():
     np.testing.assert_allclose(new.t_minus, [1, (1 / 4) ** 0.5, (0.25 / 4) ** 0.5])
     plain = Biases(np.ones(3), np.ones(3), regularization=0).updated(losses)
     np.testing.assert_allclose(plain.t_minus, [1, 1 / 4, 1 / 16])
+    half = Biases(np.ones(3), np.ones(3), regularization=0.5).updated(losses)
+    np.testing.assert_allclose(half.t_minus, [1, (1 / 4) ** (2 / 3), (1 / 16) ** (2 / 3)])
+
+
+def test_an_unclick_bias_above_two_is_a_warning():
+    rising = np.array([1.0, 2.0, 2.51, 2.2])
+    (line,) = Biases(np.ones(4), rising, regularization=0.0).warnings()
+    assert line.startswith("t- of position 3 is 2.51, above 2:")
+    assert Biases(rising, np.array([1.0, 2.0, 0.3, 0.1]), regularization=0.0).warnings() == []

@@ -225,12 +225,12 @@ def test_all_stages_from_groups_to_score_work_on_an_object_store(
         dated = ["--date", "2026-01-01"] if stage != "train" else []
         assert main([stage, *dated, *flags]) == 0, capsys.readouterr().err
     warehouse = Warehouse(bucket)
-    (model, record) = sorted(warehouse.files("models", "method=joint"))
+    (model, record) = sorted(warehouse.files("models", "method=auto"))
     assert model.endswith("model.txt")
-    assert warehouse.current("models", "method=joint").counts["trees"] > 0
+    assert warehouse.current("models", "method=auto").counts["trees"] > 0
     assert not (tmp_path / "data" / "warehouse").exists()
     assert record.endswith("record.json")
-    assert main(["score", "--model", "joint", *flags]) == 0
+    assert main(["score", "--model", "auto", *flags]) == 0
     out, err = capsys.readouterr()
     assert f"-> s3://***@{bucket.partition('@')[2].partition('?')[0]}/scores/" in out
     assert SECRET not in out + err

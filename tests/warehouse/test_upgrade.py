@@ -21,13 +21,14 @@ from ulr.warehouse import migrate
 from ulr.warehouse.tables import Warehouse
 
 ARCHIVE = Path(__file__).parents[1] / "support" / "published_0.1.0.tar.gz"
+CURVES = ("propensities", "joint_propensities")
 DAYS = ("dt=2026-01-01", "dt=2026-01-02")
 WINDOW = ["--date", "2026-01-01..2026-01-02"]
 SETTINGS = {
     "log.path": "expired", "features.path": "features", "warehouse.path": "warehouse",
     "groups.partitions": 2, "pairs.partitions": 2, "pairs.test_fraction": 0.3,
     "train.num_iterations": 3, "lightgbm.num_leaves": 4, "lightgbm.num_threads": 1,
-    "mlflow.live": False,
+    "mlflow.live": False, "pairs.method": "joint",
 }  # fmt: skip
 FLAGS = [flag for key, value in SETTINGS.items() for flag in ("--set", f"{key}={value}")]
 
@@ -51,14 +52,24 @@ def test_tables_of_the_version_before_are_read(old):
 
 
 def test_a_window_of_old_groups_without_its_log_gives_the_same_tables(spark, old, capsys):
-    before = table_hashes(Path(old.storage.root))
-    model = Path(old.files("models", "method=joint")[0]).read_bytes()
+    root, method = Path(old.storage.root), "method=joint"
+    hashes, model = table_hashes(root), Path(old.files("models", method)[0]).read_bytes()
+    curves = {table: old.read(table).drop_columns("note") for table in CURVES}
+    pairs = old.read("pairs", method)
     for stage in ("propensities", "pairs"):
         assert main([stage, *WINDOW, *FLAGS, "--force"]) == 0, capsys.readouterr().err
     assert main(["train", *FLAGS, "--force"]) == 0
-    assert table_hashes(Path(old.storage.root)) == before
-    assert Path(old.files("models", "method=joint")[0]).read_bytes() == model
-    assert old.require("pairs", "method=joint").files[0].sha256
+    # Notes have other words, diagnostics other last bits, and pairs more columns.
+    for table, before in curves.items():
+        assert old.read(table).drop_columns("note").equals(before)
+    assert old.read("pairs", method).select(pairs.column_names).equals(pairs)
+    assert Path(old.files("models", method)[0]).read_bytes() == model
+    assert old.require("pairs", method).files[0].sha256
+    rewritten = (*CURVES, "diagnostics", "pairs")
+    kept = {name: sha for name, sha in hashes.items() if not name.startswith(rewritten)}
+    now = table_hashes(root)
+    assert kept
+    assert {name: now[name] for name in kept} == kept
 
 
 def test_the_groups_of_a_date_stay_if_its_log_has_expired(old, capsys):

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ulr.clicklog.times import out_of_range
 from ulr.engine.columns import Lists, hashes, lists, valid, whole
-from ulr.experiments.buckets import parse_bucket
+from ulr.experiments.buckets import is_shuffle, parse_bucket
 from ulr.kernels.layout import offsets_of
 from ulr.kernels.patterns import has_duplicates
 
@@ -116,11 +116,12 @@ def _bucket_rules(batch: pa.RecordBatch, lengths: np.ndarray) -> Iterator[Rule]:
     present = valid(bucket)
     if present.any():
         encoded = bucket.dictionary_encode()
-        depths = np.array([_depth(name) for name in encoded.dictionary.to_pylist()], np.int64)
-        depth = depths[encoded.indices.fill_null(0).to_numpy()]
+        names, code = encoded.dictionary.to_pylist(), encoded.indices.fill_null(0).to_numpy()
+        depth = np.array([_depth(name) for name in names], np.int64)[code]
+        has_arms = np.array([not is_shuffle(name) for name in names])[code]
         yield "bad_bucket", present & (depth < 0)
         yield "bucket_past_end", present & (depth > lengths)
-        yield "bucket_without_arm", present & ~valid(swapped)
+        yield "bucket_without_arm", present & has_arms & ~valid(swapped)
     if swapped.null_count < len(swapped):
         is_swapped = swapped.fill_null(False).to_numpy(zero_copy_only=False)
         yield "swap_without_bucket", is_swapped & ~present

@@ -111,10 +111,15 @@ def _first_problem(
         return f"{origin}: unknown key {key}; {hint}"
     if missing:
         return f"{origin}: missing key {key}; add it as in base.yaml"
-    message = problem["msg"].removeprefix("Value error, ")
+    messages = [
+        other["msg"].removeprefix("Value error, ")
+        for other in error.errors()
+        if [str(p) for p in _existing(other["loc"], values)] == loc  # a value of several types
+    ]
+    message = " or ".join(dict.fromkeys(m[0].lower() + m[1:] for m in messages))
     # If the input is a whole section, the message contains the keys; the values are omitted.
     value = "" if isinstance(problem["input"], dict) else f" = {problem['input']!r}"
-    return f"{origin}: {key}{value}: {message[0].lower()}{message[1:]}"
+    return f"{origin}: {key}{value}: {message}"
 
 
 def _existing(loc: tuple[int | str, ...], values: Any) -> list[int | str]:

@@ -40,7 +40,7 @@ class Examination(Section):
     width: Count
     gamma: Fraction
     continue_probability: Fraction
-    phi: Fraction
+    phi: Fraction | Literal["relevance"]
     beta: Fraction
 
 
@@ -63,14 +63,16 @@ class Segment(Section):
 class Swap(Section):
     """A swap experiment, or a family of experiments with equal traffic."""
 
-    kind: Literal["single", "adjacent", "pair"] | None = None
+    kind: Literal["single", "adjacent", "pair", "shuffle"] | None = None
     bucket: str | None = None
     fraction: Fraction
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Swap:
         if (self.kind is None) == (self.bucket is None):
-            raise ValueError("give either kind (single, adjacent, pair) or bucket (such as 1:5)")
+            raise ValueError(
+                "give either kind (single, adjacent, pair, shuffle) or bucket (such as 1:5)"
+            )
         if self.bucket is not None:
             parse_bucket(self.bucket)
         return self
@@ -80,7 +82,7 @@ class Swap(Section):
         """Deepest position of the first bucket."""
         if self.bucket is not None:
             return parse_bucket(self.bucket).last_position
-        return 3 if self.kind == "pair" else 2
+        return {"pair": 3, "shuffle": 1}.get(self.kind or "", 2)
 
 
 class Simulate(Section):
@@ -92,6 +94,7 @@ class Simulate(Section):
     start: dt.date
     days: Count
     pages_per_day: Count
+    max_clicks: Count | None
     pages_per_file: Count
     letor: list[str]
     queries: Count
@@ -103,6 +106,7 @@ class Simulate(Section):
     ranker_queries: Fraction
     drift: Annotated[float, Field(ge=0)]
     relevance_noise: Fraction
+    binarize: Count | None
     examination: Examination
     clicks: Clicks
     segments: list[Segment]
@@ -169,7 +173,7 @@ class Propensities(Section):
     """Estimation of theta and psi."""
 
     estimator: Literal[
-        "single_swap", "adjacent_chain", "combined", "all_pairs", "pivot", "adjacent",
+        "single_swap", "adjacent_chain", "combined", "shuffle", "all_pairs", "pivot", "adjacent",
         "regression_em", "affine", "given",
     ]  # fmt: skip
     joint: Literal["all_swaps", "pair_swaps", "none"]
@@ -201,8 +205,9 @@ class PlanSwaps(Section):
 
 
 Method = Literal[
-    "naive", "robust", "ips-all", "pns", "prs", "joint", "affine", "unbiased-lambdamart", "labels"
-]
+    "auto", "naive", "robust", "robust+", "ips-all", "pns", "prs", "joint", "affine",
+    "unbiased-lambdamart", "dla", "labels",
+]  # fmt: skip
 
 
 class Features(Section):
@@ -218,6 +223,8 @@ class Pairs(Section):
     propensities: str
     grouping: Literal["ranking", "query"]
     session_weight: Literal["none", "idcg"]
+    precision: bool
+    saturation: Annotated[float, Field(gt=0)]
     co_click_variance: Annotated[float, Field(ge=0)] | Literal["auto"]
     propensity_floor: Fraction
     weight_cap: Annotated[float, Field(gt=0)]
@@ -231,12 +238,16 @@ class Train(Section):
     """Training of the ranking model."""
 
     num_iterations: Count
+    ranker: Literal["trees", "linear"]
     objective: Literal["lambdarank", "ranknet"]
+    linear_loss: Literal["logistic", "hinge"]
+    l2: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     nonnegative_weights: bool
     validation_fraction: Annotated[float, Field(ge=0, lt=1)]
     early_stopping_metric: Annotated[str, Field(pattern=r"^(pair_loss|ndcg_at_[1-9][0-9]*)$")]
     early_stopping_round: Annotated[int, Field(ge=0)]
-    bias_regularization: Literal[0, 1, 2]
+    bias_regularization: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    bias_rounds: Annotated[int, Field(ge=0)]
     fixed_click_bias: bool
     position_bins: Count
     num_workers: Count

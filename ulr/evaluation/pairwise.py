@@ -19,7 +19,8 @@ from ulr.pairs.weighting import weigh_histograms
 def weigh_shown(shown: ShownDocuments, config: PairConfig) -> WeightedPairs:
     """Return the pairs of every displayed list with a click, with both weights."""
     table_of = shown.window.tables_of(config.segments)
-    return weigh_histograms(shown.window.histograms, table_of, config.tables, config.raw)[0]
+    own = config.tables[0]  # of the method, not of its validation loss
+    return weigh_histograms(shown.window.histograms, table_of, own, config.raw)[0]
 
 
 def pair_loss(

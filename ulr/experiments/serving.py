@@ -28,10 +28,14 @@ class Plan(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """The values to log; both are None for a request in no bucket."""
+    """The values to log, bucket and swapped; both are None for a request in no bucket.
+
+    seed: determines the order of a page in a shuffle; it need not be logged.
+    """
 
     bucket: str | None
     swapped: bool | None
+    seed: str = ""
 
 
 NONE = Assignment(None, None)
@@ -54,14 +58,18 @@ def load_plan(text: str) -> Plan:
 def assign(request_id: str, plan: Plan, length: int) -> Assignment:
     """Return the bucket and arm of a request whose page has `length` documents.
 
+    A page of a shuffle has no arm and counts as swapped.
     A request whose page is too short for its bucket is in no bucket: moving it to another bucket
     would give the buckets different traffic.
     """
     draw = _uniform(plan.salt, "bucket", request_id)
     for name, fraction in plan.buckets:
         if draw < fraction:
-            if parse_bucket(name).last_position > length:
+            bucket = parse_bucket(name)
+            if bucket.last_position > length:
                 return NONE
+            if bucket.shuffled is not None:
+                return Assignment(name, True, f"{len(plan.salt)}:{plan.salt}{request_id}")
             return Assignment(name, _uniform(plan.salt, "arm", name, request_id) < 0.5)
         draw -= fraction
     return NONE
@@ -71,7 +79,12 @@ def arrange(documents: Sequence[Document], chosen: Assignment) -> list[Document]
     """Return the documents in the order to show."""
     if chosen.bucket is None or not chosen.swapped:
         return list(documents)
-    return [documents[i] for i in permutation(parse_bucket(chosen.bucket), len(documents))]
+    bucket, length = parse_bucket(chosen.bucket), len(documents)
+    if bucket.shuffled is None:
+        return [documents[i] for i in permutation(bucket, length)]
+    first = range(min(bucket.shuffled or length, length))
+    order = sorted(first, key=lambda i: _uniform("order", chosen.seed, str(i)))
+    return [documents[i] for i in order] + list(documents[len(first) :])
 
 
 def _uniform(*parts: str) -> float:

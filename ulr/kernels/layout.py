@@ -80,18 +80,24 @@ class Histograms(NamedTuple):
 class WeightTables(NamedTuple):
     """Weights of pairs by type and position, for every segment (docs/methods.md section 4).
 
-    of_group   int64, groups           segment of each group, an index into the tables below
-    weights    segments x 4 x K x K    weight of each pair type, clipped
-    unclipped  segments x 4 x K x K    the same before clipping
-    psi        segments x K x K        joint examination, theta on the diagonal
-    variance   float                   prior variance of co-clicks; inf: no smoothing
-    session    float64, K + 1          weight of a session by its number of clicks
-    all_pairs  bool                    whether pairs without a click have weight, too
+    A pair has a weight in each of W weightings, which share its two documents.
+
+    of_group   int64, groups             segment of each group, an index into the tables below
+    weights    W x segments x 4 x K x K  weight of each pair type, clipped
+    unclipped  segments x 4 x K x K      the first weighting before clipping
+    smoothed   bool, W                   whether co-clicks are smoothed by the prior
+    saturated  bool, W                   whether the weight saturates with traffic
+    psi        segments x K x K          joint examination, theta on the diagonal
+    variance   float                     prior variance of co-clicks; inf: no smoothing
+    session    float64, K + 1            weight of a session by its number of clicks
+    all_pairs  bool                      whether pairs without a click have weight, too
     """
 
     of_group: np.ndarray
     weights: np.ndarray
     unclipped: np.ndarray
+    smoothed: np.ndarray
+    saturated: np.ndarray
     psi: np.ndarray
     variance: float
     session: np.ndarray
@@ -103,7 +109,8 @@ class WeightedPairs(NamedTuple):
 
     offsets       int64, groups + 1   pairs of each group, sorted by (i, j)
     i, j          int32               the two documents, counted from their group's first; i < j
-    u_ij, u_ji    float32             weight of "i should be above j", and of the reverse
+    u_ij, u_ji    float32             weight of "i should be above j", and of the reverse; with
+                                      several weightings, pairs x weightings
     """
 
     offsets: np.ndarray
@@ -113,10 +120,11 @@ class WeightedPairs(NamedTuple):
     u_ji: np.ndarray
 
     @classmethod
-    def zeros(cls, offsets: np.ndarray) -> WeightedPairs:
+    def zeros(cls, offsets: np.ndarray, weightings: int | None = None) -> WeightedPairs:
         """Return arrays of the right types for a kernel to fill."""
         size = int(offsets[-1])
-        ints, floats = np.zeros((2, size), np.int32), np.zeros((2, size), np.float32)
+        shape = (size,) if weightings is None else (size, weightings)
+        ints, floats = np.zeros((2, size), np.int32), np.zeros((2, *shape), np.float32)
         return cls(offsets.astype(np.int64), *ints, *floats)
 
 
@@ -136,7 +144,9 @@ class PairLists(NamedTuple):
     doc_row       int32   row of a document, counted from its query's first
     position      int32   where it was shown, from 1; 0 if it was shown at several positions
     i, j          int32   the two documents of a pair, counted from their group's first; i < j
-    u_ij, u_ji    float32 weight of "i should be above j", and of the reverse
+    u_ij, u_ji    float32 weight of "i should be above j", and of the reverse; with several
+                          weightings, pairs x weightings
+    clicks        float32 sessions of the group that clicked a document
     """
 
     query_rows: np.ndarray
@@ -149,6 +159,7 @@ class PairLists(NamedTuple):
     j: np.ndarray
     u_ij: np.ndarray
     u_ji: np.ndarray
+    clicks: np.ndarray
 
     @property
     def queries(self) -> int:
@@ -164,6 +175,13 @@ class PairLists(NamedTuple):
     def pairs(self) -> int:
         """Number of pairs over all groups."""
         return self.i.size
+
+    def weighting(self, number: int) -> PairLists:
+        """Return the lists with one of their weightings; the same lists if they have only one."""
+        if self.u_ij.ndim == 1:
+            return self
+        u_ij, u_ji = (np.ascontiguousarray(u[:, number]) for u in (self.u_ij, self.u_ji))
+        return self._replace(u_ij=u_ij, u_ji=u_ji)
 
 
 _OFFSETS = 4  # the first fields of PairLists
@@ -194,6 +212,7 @@ def take_queries(pairs: PairLists, chosen: np.ndarray) -> PairLists:
         j=pairs.j[in_pair],
         u_ij=pairs.u_ij[in_pair],
         u_ji=pairs.u_ji[in_pair],
+        clicks=pairs.clicks[in_doc],
     )
 
 

@@ -1,9 +1,7 @@
-"""Pairwise losses as sums that do not depend on the order of addition.
+"""The losses behind t+ and t- of Unbiased LambdaMART, as sums in any order of addition.
 
-`pair_loss` is the weighted logistic loss of all pairs. `position_losses` and `debias_counts` are
-for t+ and t- of Unbiased LambdaMART (Hu 2019 eq. 30-31, 37; docs/methods.md section 6): with n_ij
-sessions in which i was clicked and j was not, L_ij = D log(1 + exp(-sigma (f_i - f_j))) and
-positions k, l of i, j:
+Hu 2019 eq. 30-31, 37; docs/methods.md section 6: with n_ij sessions in which i was clicked and j
+was not, L_ij = D log(1 + exp(-sigma (f_i - f_j))) and positions k, l of i, j:
 
     plus[k]  = sum n_ij L_ij / t-_l       minus[l] = sum n_ij L_ij / t+_k
 
@@ -160,41 +158,6 @@ def debias_counts(
                 v = min(position[lo + runs.doc_index[partner + p - start]] - 1, last)
                 u_ij[p] = runs.u_ij[p] / (t_plus[k] * t_minus[v])
                 u_ji[p] = runs.u_ji[p] / (t_plus[v] * t_minus[k])
-
-
-@kernel()
-def _query_loss(scores: np.ndarray, pairs: PairLists, sigma: float, q: int) -> float:
-    loss = 0.0
-    for group in range(pairs.query_groups[q], pairs.query_groups[q + 1]):
-        lo = pairs.group_docs[group]
-        for p in range(pairs.group_pairs[group], pairs.group_pairs[group + 1]):
-            a = scores[pairs.query_rows[q] + pairs.doc_row[lo + pairs.i[p]]]
-            b = scores[pairs.query_rows[q] + pairs.doc_row[lo + pairs.j[p]]]
-            loss += pairs.u_ij[p] * _softplus(sigma * (b - a))
-            loss += pairs.u_ji[p] * _softplus(sigma * (a - b))
-    return loss
-
-
-@kernel()
-def _pair_loss(
-    scores: np.ndarray, pairs: PairLists, sigma: float, first_query: int, last_query: int
-) -> int:
-    loss = np.int64(0)
-    for q in range(first_query, last_query):
-        loss += np.int64(np.rint(_query_loss(scores, pairs, sigma, q) * UNITS))
-    return int(loss)
-
-
-def pair_loss(scores: np.ndarray, pairs: PairLists, *, sigmoid: float = 1.0) -> int:
-    """Return the loss of `scores` (float64, one per row) in units of 2^-20; it may be negative."""
-    ranges = query_ranges(_cost(pairs))
-    totals = np.zeros(ranges.size - 1, np.int64)
-
-    def add(number: int, first_query: int, last_query: int) -> None:
-        totals[number] = _pair_loss(scores, pairs, sigmoid, first_query, last_query)
-
-    run_ranges(add, ranges)
-    return int(totals.sum())
 
 
 def _cost(pairs: PairLists) -> np.ndarray:

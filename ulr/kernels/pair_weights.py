@@ -27,6 +27,13 @@ import numpy as np
 from ulr.kernels.jit import kernel
 from ulr.kernels.layout import Histograms, WeightedPairs, WeightTables
 from ulr.kernels.patterns import WORD, clicked_indices
+from ulr.kernels.saturation import (
+    Saturation,
+    add_information,
+    adds_lists,
+    matrix_for,
+    saturation_factor,
+)
 
 
 class _Counts(NamedTuple):
@@ -42,21 +49,6 @@ class _Counts(NamedTuple):
     single: np.ndarray
     both: np.ndarray
     total: np.ndarray
-
-
-@kernel()
-def clicked_documents(groups: Histograms) -> np.ndarray:
-    """Return whether some session of its group clicked a document, bool per document."""
-    docs, patterns = groups.group_docs, groups.patterns
-    out = np.zeros(docs[-1], np.bool_)
-    for g in range(docs.size - 1):
-        n = docs[g + 1] - docs[g]
-        width = (n + WORD - 1) // WORD
-        who = np.empty(n, np.int64)
-        for at in range(patterns.word_offsets[g], patterns.word_offsets[g + 1], max(width, 1)):
-            for k in range(clicked_indices(patterns.words, at, width, who)):
-                out[docs[g] + who[k]] = True
-    return out
 
 
 @kernel()
@@ -102,76 +94,126 @@ def _independent_co_clicks(counts: _Counts, a: int, b: int, psi: np.ndarray) -> 
 
 
 @kernel()
-def _smooth(counts: _Counts, a: int, b: int, psi: np.ndarray, variance: float) -> None:
-    """Replace C_ij of places a < b by its posterior mean; with w^2, by that at the mean weight."""
-    x, y, both = counts.slot[a], counts.slot[b], counts.both
-    m = _independent_co_clicks(counts, a, b, psi)
-    both[0, x, y] = m * (1.0 + variance * both[0, x, y]) / (1.0 + variance * m)
-    both[1, x, y] = both[0, x, y] * counts.total[1] / counts.total[0]
+def _types(
+    counts: _Counts, a: int, b: int, c_ab: np.ndarray, kinds: np.ndarray, mirror: np.ndarray
+) -> None:
+    """Fill kinds (2 x 4) with the sessions of each type for (a, b), mirror with those of (b, a).
 
-
-@kernel()
-def _types(counts: _Counts, a: int, b: int, kinds: np.ndarray, mirror: np.ndarray) -> None:
-    """Fill kinds (2 x 4) with the sessions of each type for (a, b), mirror with those of (b, a)."""
+    c_ab: their co-clicks, by power of the session weight.
+    """
     x, y = counts.slot[a], counts.slot[b]
     for power in range(2):
         c_a = counts.single[power, x] if x >= 0 else 0.0
         c_b = counts.single[power, y] if y >= 0 else 0.0
-        c_ab = counts.both[power, x, y] if x >= 0 and y >= 0 else 0.0
-        kinds[power, 0] = mirror[power, 0] = c_ab
-        kinds[power, 1] = mirror[power, 2] = c_a - c_ab
-        kinds[power, 2] = mirror[power, 1] = c_b - c_ab
-        kinds[power, 3] = mirror[power, 3] = counts.total[power] - c_a - c_b + c_ab
+        kinds[power, 0] = mirror[power, 0] = c_ab[power]
+        kinds[power, 1] = mirror[power, 2] = c_a - c_ab[power]
+        kinds[power, 2] = mirror[power, 1] = c_b - c_ab[power]
+        kinds[power, 3] = mirror[power, 3] = counts.total[power] - c_a - c_b + c_ab[power]
 
 
 @kernel()
-def _weigh(
-    weights: np.ndarray, unclipped: np.ndarray, k: int, v: int, kinds: np.ndarray,
-    health: np.ndarray,
-) -> float:  # fmt: skip
-    """Return the weight of "k above v"; add its |w|, w^2, unclipped |w| and maximum to health."""
+def _count_types(
+    counts: _Counts, a: int, b: int, psi: np.ndarray, variance: float, c_ab: np.ndarray,
+    types: np.ndarray,
+) -> None:  # fmt: skip
+    """Fill types (2 x 2 x 2 x 4): as counted, then with smoothed co-clicks; (a, b), then (b, a).
+
+    A smoothed C_ij is its posterior mean; with w^2, that at the mean weight. c_ab: work space of 2.
+    """
+    x, y = counts.slot[a], counts.slot[b]
+    c_ab[0] = c_ab[1] = 0.0
+    if x >= 0 and y >= 0:
+        c_ab[0], c_ab[1] = counts.both[0, x, y], counts.both[1, x, y]
+    _types(counts, a, b, c_ab, types[0, 0], types[0, 1])
+    if x >= 0 and y >= 0 and variance < np.inf:
+        m = _independent_co_clicks(counts, a, b, psi)
+        c_ab[0] = m * (1.0 + variance * c_ab[0]) / (1.0 + variance * m)
+        c_ab[1] = c_ab[0] * counts.total[1] / counts.total[0]
+    _types(counts, a, b, c_ab, types[1, 0], types[1, 1])
+
+
+@kernel()
+def _weigh(weights: np.ndarray, k: int, v: int, kinds: np.ndarray) -> float:
+    """Return the weight of "k above v". weights: 4 x K x K."""
     u = 0.0
     for t in range(4):
-        count, square = kinds[0, t], kinds[1, t]
-        w = weights[t, k, v]
-        u += w * count
-        if count > 0.0:  # smoothing can leave a negative number of sessions of a type
-            health[0, k] += abs(w) * count
-            health[1, k] += w * w * max(square, 0.0)
-            health[2, k] += abs(unclipped[t, k, v]) * count
-            health[3, k] = max(health[3, k], abs(w))
+        u += weights[t, k, v] * kinds[0, t]
     return u
 
 
 @kernel()
-def weigh_groups(
-    groups: Histograms, tables: WeightTables, clicked: np.ndarray, pairs: WeightedPairs,
+def _add_health(
+    weights: np.ndarray, unclipped: np.ndarray, k: int, v: int, kinds: np.ndarray, factor: float,
     health: np.ndarray,
+) -> None:  # fmt: skip
+    """Add |w|, w^2, unclipped |w| and the maximum of "k above v" to health (4 x K)."""
+    for t in range(4):
+        count, square = kinds[0, t], kinds[1, t]
+        w = weights[t, k, v] * factor
+        if count > 0.0:  # smoothing can leave a negative number of sessions of a type
+            health[0, k] += abs(w) * count
+            health[1, k] += w * w * max(square, 0.0)
+            health[2, k] += abs(unclipped[t, k, v]) * factor * count
+            health[3, k] = max(health[3, k], abs(w))
+
+
+@kernel()
+def _weigh_pair(
+    tables: WeightTables, segment: int, a: int, b: int, types: np.ndarray, saturation: float,
+    p: int, pairs: WeightedPairs, health: np.ndarray,
+) -> None:  # fmt: skip
+    """Fill the weights of pair p, the documents a < b, in every weighting."""
+    pairs.i[p], pairs.j[p] = a, b
+    for w in range(tables.weights.shape[0]):
+        kinds, mirror = types[int(tables.smoothed[w])]
+        weights = tables.weights[w, segment]
+        factor = saturation if tables.saturated[w] else 1.0
+        pairs.u_ij[p, w] = factor * _weigh(weights, a, b, kinds)
+        pairs.u_ji[p, w] = factor * _weigh(weights, b, a, mirror)
+        if w == 0:
+            unclipped = tables.unclipped[segment]
+            _add_health(weights, unclipped, a, b, kinds, factor, health)
+            _add_health(weights, unclipped, b, a, mirror, factor, health)
+
+
+@kernel()
+def weigh_groups(
+    groups: Histograms, tables: WeightTables, lists: Saturation, clicked: np.ndarray,
+    pairs: WeightedPairs, health: np.ndarray,
 ) -> None:  # fmt: skip
     """Fill the pairs that can have weight: those with a clicked document, or all of them.
 
-    clicked: bool per document. pairs: arrays of zeros, with the offsets already filled.
-    health: float64, 4 x K, added to.
+    clicked: bool per document. pairs: arrays of zeros, pairs x weightings, with the offsets
+    already filled. health: float64, 4 x K, of the first weighting, added to.
     """
-    kinds, mirror = np.empty((2, 4)), np.empty((2, 4))
-    for g in range(groups.group_docs.size - 1):
-        p = pairs.offsets[g]
-        if p == pairs.offsets[g + 1]:
-            continue
-        counts = _count_group(groups, g, clicked, tables.session)
-        slot, segment = counts.slot, tables.of_group[g]
-        weights, unclipped = tables.weights[segment], tables.unclipped[segment]
-        for a in range(slot.size):
-            for b in range(a + 1, slot.size):
-                if not (tables.all_pairs or slot[a] >= 0 or slot[b] >= 0):
-                    continue
-                if slot[a] >= 0 and slot[b] >= 0 and tables.variance < np.inf:
-                    _smooth(counts, a, b, tables.psi[segment], tables.variance)
-                _types(counts, a, b, kinds, mirror)
-                pairs.i[p], pairs.j[p] = a, b
-                pairs.u_ij[p] = _weigh(weights, unclipped, a, b, kinds, health)
-                pairs.u_ji[p] = _weigh(weights, unclipped, b, a, mirror, health)
-                p += 1
+    types, c_ab, of_group = np.empty((2, 2, 2, 4)), np.empty(2), tables.of_group
+    saturates = tables.saturated.any()
+    total = matrix_for(lists) if saturates else np.zeros((0, 0))
+    for q in range(lists.query_groups.size - 1):
+        shared = saturates and adds_lists(lists, q)
+        if shared:
+            add_information(lists, groups, of_group, q, 1.0, total)
+        for g in range(lists.query_groups[q], lists.query_groups[q + 1]):
+            p, lo = pairs.offsets[g], groups.group_docs[g]
+            if p == pairs.offsets[g + 1]:
+                continue
+            counts = _count_group(groups, g, clicked, tables.session)
+            slot, segment, rows = counts.slot, of_group[g], (-1, -1)
+            for a in range(slot.size):
+                for b in range(a + 1, slot.size):
+                    if not (tables.all_pairs or slot[a] >= 0 or slot[b] >= 0):
+                        continue
+                    _count_types(counts, a, b, tables.psi[segment], tables.variance, c_ab, types)
+                    factor = 1.0
+                    if shared:
+                        base = lists.query_rows[q]
+                        rows = (lists.row_of[lo + a] - base, lists.row_of[lo + b] - base)
+                    if saturates:
+                        factor = saturation_factor(lists, g, segment, a, b, rows, total)
+                    _weigh_pair(tables, segment, a, b, types, factor, p, pairs, health)
+                    p += 1
+        if shared:
+            add_information(lists, groups, of_group, q, 0.0, total)
 
 
 @kernel()

@@ -79,6 +79,7 @@ class UnbiasedLambdaMART(
             early_stopping_metric=param(self.early_stopping_metric),
             early_stopping_round=param(self.early_stopping_round) if has_validation else 0,
             bias_regularization=param(self.bias_regularization),
+            bias_rounds=param(self.bias_rounds),
             position_bins=param(self.position_bins),
             checkpoint_every=param(self.checkpoint_every),
         )

@@ -84,6 +84,7 @@ def build_lists(table: pa.Table) -> pa.Table:
         "pair_j": list_array(counts, j[kept].astype(np.int32)),
         "u_ij": list_array(counts, u_ij[kept].astype(np.float32)),
         "u_ji": list_array(counts, u_ji[kept].astype(np.float32)),
+        "clicks": list_array(sizes, (label > 0).astype(np.float32)),
     }
     pairs = pa.table([columns[f.name] for f in pairs_schema], schema=pairs_schema)
     return pairs.filter(pa.array(counts > 0))

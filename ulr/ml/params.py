@@ -44,7 +44,10 @@ class RankerParams(
         "early_stopping_round", "iterations without improvement before training stops", _INT
     )
     bias_regularization = _param(
-        "bias_regularization", "regularisation of the learned biases: 0, 1 or 2", _INT
+        "bias_regularization", "regularisation of the learned biases, from 0", _FLOAT
+    )
+    bias_rounds = _param(
+        "bias_rounds", "iterations after which the biases stay fixed; 0: learned to the end", _INT
     )
     position_bins = _param("position_bins", "deeper positions share the last bin", _INT)
     checkpoint_every = _param("checkpoint_every", "iterations between checkpoints", _INT)

@@ -1,34 +1,44 @@
-"""How a pair table is built: a method's weight tables, and the options of the settings."""
+"""How a pair table is built: the weight tables of its weightings, and options of the settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ulr.errors import UserError
 from ulr.pairs.groupings import GROUPINGS
-from ulr.pairs.weights import LABELS, weight_table
+from ulr.pairs.weightings import JOINT, VALIDATION, Weighting, weightings_of
+from ulr.pairs.weights import LABELS, LEARNS_POSITIONS, floored, precision_table, weight_table
 from ulr.propensity.examination import Examination
 
 MISSING_FEATURES = ("drop", "error")
+TINY = 1e-9  # a propensity of 0 can be floored, but not divided by
+MIN_PSI = 1e-3  # relative to the smaller theta, in the validation loss
 
 
 @dataclass(frozen=True)
 class PairConfig:
-    """A method's weights by session type and positions, and the options of the settings.
+    """Weights by session type and positions, and the options of the settings.
 
-    tables, raw        (segments, 4, K, K), after and before clipping
+    weightings         the first is the one that a single method is trained on
+    tables             (weightings, segments, 4, K, K), clipped, with precision
+    raw                (segments, 4, K, K), the first weighting before clipping
     segments           name of a segment -> index of its table; any other segment uses table 0
-    psi                (segments, K, K), only for `joint`
+    precision          (segments, K, K), of a pair of positions
+    saturation         n_0; inf: weights grow in proportion to traffic
+    psi                (segments, K, K), if a weighting smooths co-clicks
     co_click_variance  of the prior on co-clicks; None: to be estimated from the log
     """
 
     method: str
+    weightings: tuple[Weighting, ...]
     tables: np.ndarray
     raw: np.ndarray
+    precision: np.ndarray
     segments: Mapping[str, int] = field(default_factory=dict)
+    saturation: float = np.inf
     grouping: str = "ranking"
     session_weight: str = "none"
     missing_features: str = "drop"
@@ -46,7 +56,9 @@ def make_pair_config(
     examination: Examination,
     by_segment: Mapping[str, Examination] | None = None,
     *,
-    prs_clip: float = np.inf,
+    precision: bool = False,
+    saturation: float = 10.0,
+    prs_clip: float = 1.0,
     propensity_floor: float = 0.0,
     weight_cap: float = np.inf,
     grouping: str = "ranking",
@@ -56,14 +68,13 @@ def make_pair_config(
 ) -> PairConfig:
     """Turn the examination of all traffic and of segments into weight tables.
 
-    co_click_variance: of the prior on co-clicks, for `joint` only; None: estimated from the log.
+    precision: weigh the pairs of a single method by precision, too. co_click_variance: of the prior
+    on co-clicks, for `joint` only; None: estimated from the log.
     """
     _check_choice("grouping", grouping, tuple(GROUPINGS))
     _check_choice("missing_features", missing_features, MISSING_FEATURES)
-    if method == "unbiased-lambdamart" and grouping == "query":
-        raise UserError(
-            "method unbiased-lambdamart needs positions: use pairs.grouping=ranking with it"
-        )
+    if method in LEARNS_POSITIONS and grouping == "query":
+        raise UserError(f"method {method} needs positions: use pairs.grouping=ranking with it")
     segments = by_segment or {}
     for name, own in segments.items():
         if own.depth != examination.depth:
@@ -71,21 +82,52 @@ def make_pair_config(
                 f"segment {name} has propensities for {own.depth} positions, the pooled ones for "
                 f"{examination.depth}; estimate both to the same depth"
             )
-    weights = "naive" if method == LABELS else method
-    clip = {"propensity_floor": propensity_floor, "weight_cap": weight_cap, "prs_clip": prs_clip}
+    weightings = weightings_of(method, precise=precision)
     every = [examination, *segments.values()]
-    tiny = min(propensity_floor, 1e-9)  # a propensity of 0 can be floored, but not divided by
+    tiny, floor = min(propensity_floor, TINY), max(propensity_floor, TINY)
+
+    def tables(weighting: Weighting, **clipping: float) -> np.ndarray:
+        method = "naive" if weighting.method == LABELS else weighting.method
+        known = map(_with_all_psi, every) if weighting.name == VALIDATION else every
+        return np.stack([_table(method, weighting.precise, own, clipping) for own in known])
+
+    clip = {"propensity_floor": propensity_floor, "weight_cap": weight_cap, "prs_clip": prs_clip}
+    smooths = any(weighting.smoothed for weighting in weightings)
     return PairConfig(
         method=method,
-        tables=np.stack([weight_table(weights, own, **clip) for own in every]),
-        raw=np.stack([weight_table(weights, own, propensity_floor=tiny) for own in every]),
+        weightings=weightings,
+        tables=np.stack([tables(w, **clip) for w in weightings]),
+        raw=tables(weightings[0], propensity_floor=tiny),
+        precision=np.stack([precision_table(JOINT, floored(e, floor).theta) for e in every]),
         segments={name: n + 1 for n, name in enumerate(segments)},
+        saturation=saturation,
         grouping=grouping,
         session_weight=session_weight,
         missing_features=missing_features,
-        psi=np.stack([np.maximum(own.psi, tiny) for own in every]) if method == "joint" else None,
+        psi=np.stack([np.maximum(own.psi, tiny) for own in every]) if smooths else None,
         co_click_variance=co_click_variance,
     )
+
+
+def _with_all_psi(examination: Examination) -> Examination:
+    """Return the examination with theta_k theta_l for every psi that is unknown or close to 0.
+
+    The validation loss must not need a psi that the method itself does not use.
+    """
+    theta, psi = examination.theta, examination.psi
+    least = MIN_PSI * np.minimum.outer(theta, theta)
+    with np.errstate(invalid="ignore"):
+        return replace(examination, psi=np.where(psi >= least, psi, np.outer(theta, theta)))
+
+
+def _table(
+    method: str, precise: bool, examination: Examination, clipping: Mapping[str, float]
+) -> np.ndarray:
+    table = weight_table(method, examination, **clipping)
+    if precise:
+        theta = floored(examination, clipping["propensity_floor"]).theta
+        table *= precision_table(method, theta)
+    return table
 
 
 def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:

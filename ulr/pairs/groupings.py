@@ -6,6 +6,7 @@ import numpy as np
 
 from ulr.features.window import Window
 from ulr.kernels.layout import PairLists, Ragged, WeightedPairs, offsets_of
+from ulr.kernels.patterns import count_positions
 
 
 def by_ranking(window: Window, pairs: WeightedPairs) -> PairLists:
@@ -26,6 +27,7 @@ def by_ranking(window: Window, pairs: WeightedPairs) -> PairLists:
         j=pairs.j,
         u_ij=pairs.u_ij,
         u_ji=pairs.u_ji,
+        clicks=_clicks(window)[in_paired].astype(np.float32),
     )
 
 
@@ -34,7 +36,8 @@ def by_query(window: Window, pairs: WeightedPairs) -> PairLists:
     group = Ragged(pairs.offsets).owner()
     first = window.histograms.group_docs[group]
     i, j = window.row_of[first + pairs.i], window.row_of[first + pairs.j]
-    u_ij, u_ji = np.where(i < j, (pairs.u_ij, pairs.u_ji), (pairs.u_ji, pairs.u_ij))
+    forward = (i < j).reshape(-1, *[1] * (pairs.u_ij.ndim - 1))
+    u_ij, u_ji = np.where(forward, (pairs.u_ij, pairs.u_ji), (pairs.u_ji, pairs.u_ij))
     i, j = np.minimum(i, j), np.maximum(i, j)
     order = np.lexsort((j, i))  # rows of a query are consecutive, so this sorts by query too
     i, j, query = i[order], j[order], window.query[group][order]
@@ -52,6 +55,7 @@ def by_query(window: Window, pairs: WeightedPairs) -> PairLists:
         j=(j[new] - first_row).astype(np.int32),
         u_ij=_sums(u_ij[order], new),
         u_ji=_sums(u_ji[order], new),
+        clicks=_row_clicks(window),
     )
 
 
@@ -65,10 +69,24 @@ def _single_positions(window: Window) -> np.ndarray:
     return np.where(low == high, low, 0).astype(np.int32)
 
 
+def _clicks(window: Window) -> np.ndarray:
+    """Return the sessions of its list that clicked each document, int64."""
+    groups = window.histograms
+    return count_positions(groups.sizes, groups.patterns)[1]
+
+
+def _row_clicks(window: Window) -> np.ndarray:
+    """Return the sessions of all rankings that clicked each row, float32."""
+    clicks = _clicks(window)
+    rows = window.feature_row.size
+    return np.bincount(window.row_of, clicks, rows).astype(np.float32)
+
+
 def _sums(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return the sums of values from each start to the next, along the first axis: float32."""
     if values.size == 0:
-        return np.zeros(0, np.float32)
-    return np.add.reduceat(values.astype(np.float64), starts).astype(np.float32)
+        return values.astype(np.float32)
+    return np.add.reduceat(values.astype(np.float64), starts, axis=0).astype(np.float32)
 
 
 GROUPINGS = {"ranking": by_ranking, "query": by_query}
@@ -101,4 +119,5 @@ def drop_documents(arrays: PairLists, present: np.ndarray) -> PairLists:
         j=(new_doc[j] - new_doc[first])[keep].astype(np.int32),
         u_ij=arrays.u_ij[keep],
         u_ji=arrays.u_ji[keep],
+        clicks=arrays.clicks[keep_doc],
     )

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from ulr.kernels.layout import Histograms
-from ulr.kernels.pair_weights import PAIRS, REACH, SPREAD, clicked_documents, co_click_spread
+from ulr.kernels.pair_weights import PAIRS, REACH, SPREAD, co_click_spread
+from ulr.kernels.patterns import count_positions
 
 
 def co_click_sums(groups: Histograms, table_of: np.ndarray, psi: np.ndarray) -> np.ndarray:
@@ -16,7 +17,8 @@ def co_click_sums(groups: Histograms, table_of: np.ndarray, psi: np.ndarray) -> 
 
     psi: (segments, K, K). table_of: int64 per group, the segment whose psi it uses.
     """
-    return co_click_spread(groups, table_of, psi, clicked_documents(groups))
+    clicked = count_positions(groups.sizes, groups.patterns)[1] > 0
+    return co_click_spread(groups, table_of, psi, clicked)
 
 
 def prior_variance(sums: np.ndarray) -> float:

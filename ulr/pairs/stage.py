@@ -40,6 +40,7 @@ def build_pairs(
     psi = pair_config.psi
     weights = [
         pair_config.tables.tolist(),
+        pair_config.precision.tolist(),
         None if psi is None else psi.tolist(),
         dict(pair_config.segments),
     ]

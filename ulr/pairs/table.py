@@ -11,13 +11,16 @@ import pyarrow as pa
 from ulr.errors import InvalidData
 from ulr.features.window import Window, load_window, shown_rows
 from ulr.kernels.layout import PairLists, WeightedPairs, take_queries
+from ulr.kernels.patterns import count_positions
+from ulr.kernels.saturation import Saturation
 from ulr.pairs.config import PairConfig
 from ulr.pairs.groupings import GROUPINGS, drop_documents
 from ulr.pairs.health import WeightHealth
 from ulr.pairs.prior import co_click_sums, prior_variance
 from ulr.pairs.weighting import weigh_histograms, weigh_labels
+from ulr.pairs.weightings import column_names
 from ulr.pairs.weights import LABELS, NEEDS_ALL_PAIRS
-from ulr.warehouse.schema import pairs_schema
+from ulr.warehouse.schema import with_weights
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class PairReport:
 
 
 def build_pair_table(queries: pa.Table, config: PairConfig) -> tuple[pa.Table, PairReport]:
-    """Return rows of `pairs_schema` for rows of `window_schema`.
+    """Return rows of `pairs_schema`, with the columns of all weightings, of `window_schema` rows.
 
     Documents shown below the last position with known examination make no pair.
     """
@@ -41,7 +44,7 @@ def build_pair_table(queries: pa.Table, config: PairConfig) -> tuple[pa.Table, P
         _check_features(window)
     weighted, health = _weigh(window, config)
     arrays = _group(window, weighted, config)
-    return _lay_out(window, arrays), PairReport(_count(window, weighted, arrays), health)
+    return _lay_out(window, arrays, config), PairReport(_count(window, weighted, arrays), health)
 
 
 def _check_features(window: Window) -> None:
@@ -64,6 +67,7 @@ def _weigh(window: Window, config: PairConfig) -> tuple[WeightedPairs, WeightHea
     variance = config.co_click_variance
     if config.psi is not None and variance is None:
         variance = prior_variance(co_click_sums(histograms, table_of, config.psi))
+    saturated = [weighting.precise for weighting in config.weightings]
     return weigh_histograms(
         histograms,
         table_of,
@@ -73,6 +77,21 @@ def _weigh(window: Window, config: PairConfig) -> tuple[WeightedPairs, WeightHea
         session=config.session_weight,
         psi=config.psi,
         co_click_variance=variance,
+        smoothed=[weighting.smoothed for weighting in config.weightings],
+        saturated=saturated,
+        saturation=_saturation(window, config) if any(saturated) else None,
+    )
+
+
+def _saturation(window: Window, config: PairConfig) -> Saturation:
+    groups = window.histograms
+    return Saturation(
+        query_groups=np.searchsorted(window.query, np.arange(window.queries + 1)).astype(np.int64),
+        query_rows=np.asarray(window.query_rows, np.int64),
+        row_of=np.asarray(window.row_of, np.int64),
+        sessions=count_positions(groups.sizes, groups.patterns)[0].astype(float),
+        precision=config.precision,
+        n_0=config.saturation,
     )
 
 
@@ -87,7 +106,7 @@ def _with_pairs(arrays: PairLists) -> np.ndarray:
     return counts > 0
 
 
-def _lay_out(window: Window, arrays: PairLists) -> pa.Table:
+def _lay_out(window: Window, arrays: PairLists, config: PairConfig) -> pa.Table:
     """Return one row per query that has a pair."""
     chosen = _with_pairs(arrays)
     present = np.flatnonzero(window.feature_row >= 0)
@@ -108,10 +127,14 @@ def _lay_out(window: Window, arrays: PairLists) -> pa.Table:
         "pair_counts": _lists(arrays.query_groups, np.diff(arrays.group_pairs)),
         "pair_i": _lists(pairs_at, arrays.i),
         "pair_j": _lists(pairs_at, arrays.j),
-        "u_ij": _lists(pairs_at, arrays.u_ij),
-        "u_ji": _lists(pairs_at, arrays.u_ji),
+        "clicks": _lists(docs_at, arrays.clicks),
     }
-    return pa.table([columns[f.name] for f in pairs_schema], schema=pairs_schema)
+    names = column_names(config.weightings)
+    for number, (ij, ji) in enumerate(names):
+        one = arrays.weighting(number)
+        columns |= {ij: _lists(pairs_at, one.u_ij), ji: _lists(pairs_at, one.u_ji)}
+    schema = with_weights(name for pair in names[1:] for name in pair)
+    return pa.table([columns[f.name] for f in schema], schema=schema)
 
 
 def _lists(offsets: np.ndarray, values: pa.Array | np.ndarray) -> pa.Array:

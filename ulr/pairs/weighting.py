@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ulr.errors import UserError
 from ulr.kernels.layout import Histograms, Ragged, WeightedPairs, WeightTables, offsets_of
-from ulr.kernels.pair_weights import clicked_documents, label_pairs, weigh_groups
+from ulr.kernels.pair_weights import label_pairs, weigh_groups
+from ulr.kernels.patterns import count_positions
+from ulr.kernels.saturation import Saturation, no_saturation
 from ulr.pairs.health import WeightHealth
 
 SESSION_WEIGHTS = ("none", "idcg")
@@ -32,16 +36,21 @@ def weigh_histograms(
     session: str = "none",
     psi: np.ndarray | None = None,
     co_click_variance: float | None = None,
+    smoothed: Sequence[bool] = (True,),
+    saturated: Sequence[bool] = (False,),
+    saturation: Saturation | None = None,
 ) -> tuple[WeightedPairs, WeightHealth]:
-    """Return the pairs of every group and the health of their weights.
+    """Return the pairs of every group, and the health of the weights of the first weighting.
 
-    tables, raw: (segments, 4, K, K), after and before clipping. table_of: int64 per group, the
-    segment whose table it uses. With psi (segments, K, K) and a finite co_click_variance, co-clicks
-    are shrunk first.
+    tables: weightings x segments x 4 x K x K, clipped, or without the first axis for one weighting,
+    whose weights are then one-dimensional. raw: segments x 4 x K x K, the first before clipping.
+    table_of: int64 per group, the segment whose table it uses. With psi (segments, K, K) and a
+    finite co_click_variance, co-clicks are shrunk first where `smoothed`. saturation: the lists of
+    every query, for weightings that are `saturated`.
     """
     variance = np.inf if psi is None or co_click_variance is None else co_click_variance
     if psi is None:
-        psi = np.ones((tables.shape[0], *tables.shape[2:]))
+        psi = np.ones((raw.shape[0], *raw.shape[2:]))
     sizes = groups.sizes
     longest, known = int(sizes.max(initial=0)), tables.shape[-1]
     if longest > known:
@@ -49,15 +58,20 @@ def weigh_histograms(
             f"a list has {longest} documents, but propensities are known for {known} positions; "
             f"estimate deeper positions, or set groups.max_position={known}"
         )
-    clicked = clicked_documents(groups)
+    clicked = count_positions(sizes, groups.patterns)[1] > 0
     m = sizes if all_pairs else Ragged(groups.group_docs).select(clicked).lengths
-    pairs = WeightedPairs.zeros(offsets_of(m * (sizes - m) + m * (m - 1) // 2))
+    single = tables.ndim == raw.ndim
+    weights = tables[None] if single else tables
+    pairs = WeightedPairs.zeros(offsets_of(m * (sizes - m) + m * (m - 1) // 2), len(weights))
     health = np.zeros((4, known))
     weight_tables = WeightTables(
-        np.asarray(table_of, np.int64), tables, raw, psi, variance,
-        session_weight(session, longest), all_pairs,
+        np.asarray(table_of, np.int64), weights, raw, np.array(smoothed), np.array(saturated), psi,
+        variance, session_weight(session, longest), all_pairs,
     )  # fmt: skip
-    weigh_groups(groups, weight_tables, clicked, pairs, health)
+    lists = saturation or no_saturation(groups)
+    weigh_groups(groups, weight_tables, lists, clicked, pairs, health)
+    if single:
+        pairs = pairs._replace(u_ij=pairs.u_ij[:, 0], u_ji=pairs.u_ji[:, 0])
     return pairs, WeightHealth(*health)
 
 

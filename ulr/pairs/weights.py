@@ -29,6 +29,14 @@ def robust_weight(examination: Examination, prs_clip: float) -> np.ndarray:
     return _only_first(_by_row(1 / examination.theta))
 
 
+def robust_plus_weight(examination: Examination, prs_clip: float) -> np.ndarray:
+    """a_i c_i (1 - c_j) + max(a_i - a_j, 0) c_i c_j, so that u_ij - u_ji = a_i c_i - a_j c_j."""
+    inverse = 1 / examination.theta
+    table = _only_first(_by_row(inverse))
+    table[BOTH] = np.maximum(inverse[:, None] - inverse, 0)
+    return table
+
+
 def ips_all_weight(examination: Examination, prs_clip: float) -> np.ndarray:
     """a_i c_i for every j, PRS eq. 5."""
     table = _only_first(_by_row(1 / examination.theta))
@@ -70,17 +78,22 @@ def affine_weight(examination: Examination, prs_clip: float) -> np.ndarray:
 METHODS: dict[str, Callable[[Examination, float], np.ndarray]] = {
     "naive": naive_weight,
     "robust": robust_weight,
+    "robust+": robust_plus_weight,
     "ips-all": ips_all_weight,
     "pns": pns_weight,
     "prs": prs_weight,
     "joint": joint_weight,
     "affine": affine_weight,
     "unbiased-lambdamart": naive_weight,  # counts; t+ and t- are learned
+    "dla": naive_weight,  # for validation; training uses the clicks of lists
 }
+AUTO = "auto"  # chosen among the weightings of pairs/weightings.py by validation loss
 LABELS = "labels"  # the upper bound: gains of golden labels, no clicks
 DIVIDES_BY = {"joint": ("psi",), "affine": ("alpha",)}  # besides theta
+HAS_PRECISION = ("pns",)  # its factor theta_j makes the weights of a pair comparable
 NEEDS_ALL_PAIRS = ("affine",)  # pairs without a click have weight too
-METHOD_NAMES = (*METHODS, LABELS)
+LEARNS_POSITIONS = ("unbiased-lambdamart", "dla")  # needs the position of every listed document
+METHOD_NAMES = (AUTO, *METHODS, LABELS)
 
 
 def weight_table(
@@ -98,12 +111,26 @@ def weight_table(
     """
     if method not in METHODS:
         raise UserError(f"method = {method!r}: expected one of {', '.join(METHOD_NAMES)}")
-    floored = _floored(examination, propensity_floor)
-    _check(floored, ("theta", *DIVIDES_BY.get(method, ())))
-    return METHODS[method](floored, prs_clip).clip(-weight_cap, weight_cap)
+    used = floored(examination, propensity_floor)
+    _check(used, ("theta", *DIVIDES_BY.get(method, ())))
+    return METHODS[method](used, prs_clip).clip(-weight_cap, weight_cap)
 
 
-def _floored(examination: Examination, floor: float) -> Examination:
+def precision_table(method: str, theta: np.ndarray) -> np.ndarray:
+    """Return the precision of pairs of positions by which a method's weights are multiplied: K x K.
+
+    The harmonic mean of the two thetas, which is 2 / (a_i + a_j): the variance of
+    c_i / theta_i - c_j / theta_j is about r_i a_i + r_j a_j. `pns` is `robust` times
+    theta_i theta_j already, so its factor is 1.
+    """
+    if method in HAS_PRECISION:
+        return np.ones((theta.size, theta.size))
+    inverse = 1 / theta
+    return 2 / (inverse[:, None] + inverse)
+
+
+def floored(examination: Examination, floor: float) -> Examination:
+    """Return the examination with lower bounds on theta, psi and alpha."""
     alpha = examination.alpha
     return replace(
         examination,

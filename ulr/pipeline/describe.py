@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ulr.warehouse.retention import Expired
@@ -54,17 +55,28 @@ def describe_pairs(outcome: Outcome) -> str:
 
 
 def describe_training(outcome: ModelOutcome) -> str:
-    """Return the size of the model and its data, then a line per failed attempt."""
+    """Return the size of the model and its data, then a line per failed attempt and warning."""
     counts = outcome.manifest.counts
     if outcome.training is None:
-        return f"unchanged, skipped ({counts['trees']:,} trees)"
-    text = f"{counts['trees']} trees on {counts['rows']:,} documents, {counts['pairs']:,} pairs"
+        return f"unchanged, skipped ({_model_size(counts)})"
+    text = f"{_model_size(counts)} on {counts['rows']:,} documents, {counts['pairs']:,} pairs"
+    if choice := outcome.training.ranker.choice:
+        text += f"; {choice['method']}, {choice['num_leaves']} leaves: {choice['reason']}"
     workers, failures = outcome.training.reports, outcome.training.failures
     if len(workers) > 1:
         text += f", by {len(workers)} workers"
     for number, reason in enumerate(failures, start=1):
         text += f"\n  attempt {number} failed, resumed from the last checkpoint: {reason}"
+    for warning in outcome.training.ranker.warnings:
+        text += f"\n  warning: {warning}"
     return with_status(outcome, text)
+
+
+def _model_size(counts: Mapping[str, int]) -> str:
+    """Return the number of trees, or of weights of a linear model."""
+    if "weights" in counts:
+        return f"linear model of {counts['weights']:,} weights"
+    return f"{counts['trees']:,} trees"
 
 
 def describe_decision(decision: Decision) -> str:

@@ -5,9 +5,8 @@
     row_skipping  Kurennoy 2022 eq. 22-24: a row is skipped with probability gamma, and after
                   rank v the user continues with probability C_v
 
-Given the co-clicks that two documents got in both arms of a bucket, the number in the kept arm is
-binomial with odds (sessions kept x psi there) : (sessions swapped x psi there). Models are compared
-by BIC on this composite likelihood (docs/methods.md section 3.5).
+Models are compared by BIC on the composite likelihood of the co-clicks in experiments
+(docs/methods.md section 3.5).
 """
 
 from __future__ import annotations
@@ -18,35 +17,10 @@ import numpy as np
 import scipy  # loads scipy.optimize, which takes 0.3 s, when it is used
 from threadpoolctl import threadpool_limits
 
+from ulr.propensity.likelihood import Observed, observe
 from ulr.propensity.swap_counts import SwapCounts
 
 MODELS = ("independent", "continuous", "row_skipping")
-
-
-@dataclass(frozen=True)
-class Comparisons:
-    """Co-clicks of the same two documents in both arms, or clicks of the same document (k = l).
-
-    kept_at, swapped_at: indices (k, l) from 0. log_odds: of sessions kept to sessions swapped.
-    """
-
-    kept_at: tuple[np.ndarray, np.ndarray]
-    swapped_at: tuple[np.ndarray, np.ndarray]
-    kept: np.ndarray
-    swapped: np.ndarray
-    log_odds: np.ndarray
-
-    @property
-    def total(self) -> float:
-        """Clicks or co-clicks of both arms."""
-        return float(self.kept.sum() + self.swapped.sum())
-
-    def log_likelihood(self, psi: np.ndarray) -> float:
-        """Return the binomial log likelihood under psi, without constants."""
-        with np.errstate(divide="ignore"):
-            log_psi = np.log(psi)
-        x = self.log_odds + log_psi[self.kept_at] - log_psi[self.swapped_at]
-        return float(-(self.kept @ np.logaddexp(0, -x) + self.swapped @ np.logaddexp(0, x)))
 
 
 @dataclass(frozen=True)
@@ -72,33 +46,6 @@ class BrowsingFit:
         return float(self.psi[0, 1] / self.psi[1, 1])
 
 
-def compare_arms(counts: SwapCounts, *, pairs: bool, known: np.ndarray) -> Comparisons:
-    """Return every moved pair of documents (or moved document) of every bucket.
-
-    known: bool per position; comparisons with other positions are left out.
-    """
-    n = counts.positions
-    k, v = np.triu_indices(n, 1) if pairs else (np.arange(n), np.arange(n))
-    tables, log_odds = [np.zeros((6, 0), np.int64)], [np.zeros(0)]
-    for arms in counts.buckets.values():
-        if not arms.kept.sessions or not arms.swapped.sessions:
-            continue
-        now = np.arange(n)
-        for ranked, shown in arms.moves.items():
-            now[ranked - 1] = shown - 1
-        low, high = np.minimum(now[k], now[v]), np.maximum(now[k], now[v])
-        kept, swapped = arms.kept.co_clicks[k, v], arms.swapped.co_clicks[low, high]
-        used = ((low != k) | (high != v)) & (kept + swapped > 0)
-        used &= known[k] & known[v] & known[low] & known[high]
-        tables.append(np.stack([k, v, low, high, kept, swapped])[:, used])
-        log_odds.append(np.full(used.sum(), np.log(arms.kept.sessions / arms.swapped.sessions)))
-    cells = np.concatenate(tables, axis=1)
-    kept, swapped = cells[4:].astype(float)
-    return Comparisons(
-        (cells[0], cells[1]), (cells[2], cells[3]), kept, swapped, np.concatenate(log_odds)
-    )
-
-
 def row_skipping_psi(gamma: float, continue_probability: np.ndarray, width: int) -> np.ndarray:
     """Return psi of eq. 22-24 for every pair (positions x positions), theta on the diagonal."""
     positions = continue_probability.size
@@ -122,13 +69,13 @@ def fit_browsing(
 ) -> tuple[BrowsingFit, list[BrowsingFit]]:
     """Return the named model, or with `auto` that of the lowest BIC; and all fitted models.
 
-    Without co-clicks in swap buckets `auto` and `row_skipping` become `independent`.
+    Without co-clicks in experiments `auto` and `row_skipping` become `independent`.
     """
     known = ~np.isnan(theta)
     if counts is not None:
-        co_clicks = compare_arms(counts, pairs=True, known=known)
-        if co_clicks.kept.size:
-            clicks = compare_arms(counts, pairs=False, known=known)
+        co_clicks = observe(counts, pairs=True, known=known)
+        if co_clicks.total:
+            clicks = observe(counts, pairs=False, known=known)
             fits = [
                 _fit_row_skipping(theta, clicks, co_clicks, width)
                 if model == "row_skipping"
@@ -138,7 +85,7 @@ def fit_browsing(
             return min(fits, key=lambda fit: fit.bic), fits
     if name in ("auto", "row_skipping"):
         action = "choose a model" if name == "auto" else "fit row_skipping"
-        note = f"cannot {action}: no co-clicks in swap buckets"
+        note = f"cannot {action}: no co-clicks in experiments"
         return BrowsingFit("independent", _psi_by_theta("independent", theta), note=note), []
     return BrowsingFit(name, _psi_by_theta(name, theta)), []
 
@@ -149,19 +96,19 @@ def _psi_by_theta(name: str, theta: np.ndarray) -> np.ndarray:
     return psi
 
 
-def _fit_by_theta(name: str, theta: np.ndarray, co_clicks: Comparisons) -> BrowsingFit:
+def _fit_by_theta(name: str, theta: np.ndarray, co_clicks: Observed) -> BrowsingFit:
     psi = _psi_by_theta(name, theta)
     value = co_clicks.log_likelihood(psi)
     free = int(np.sum(~np.isnan(theta))) - 1
     return BrowsingFit(name, psi, value, _bic(value, free, co_clicks))
 
 
-def _bic(log_likelihood: float, parameters: int, co_clicks: Comparisons) -> float:
+def _bic(log_likelihood: float, parameters: int, co_clicks: Observed) -> float:
     return parameters * float(np.log(co_clicks.total)) - 2 * log_likelihood
 
 
 def _fit_row_skipping(
-    theta: np.ndarray, clicks: Comparisons, co_clicks: Comparisons, width: int
+    theta: np.ndarray, clicks: Observed, co_clicks: Observed, width: int
 ) -> BrowsingFit:
     """Fit gamma and C_v by maximum likelihood; a small penalty bounds those without data."""
 

@@ -20,6 +20,7 @@ from ulr.propensity.least_squares import solve_ratios
 from ulr.propensity.ratios import position_ratios
 from ulr.propensity.regression_em import em_curve
 from ulr.propensity.schema import harvest_schema
+from ulr.propensity.shuffle_ratios import shuffle_position_ratios
 from ulr.propensity.swap_counts import SwapCounts
 
 
@@ -45,7 +46,9 @@ SWAP_BUCKETS: dict[str, Callable[[Bucket], bool]] = {
         len(bucket.positions) == 2 and bucket.positions[1] == bucket.positions[0] + 1
     ),
     "combined": lambda bucket: True,
+    "shuffle": lambda bucket: False,
 }
+USE_SHUFFLES = ("combined", "shuffle")
 NEED_SWAPS = (*SWAP_BUCKETS, "affine")
 NEED_HARVEST = tuple(FORMS)
 
@@ -80,6 +83,8 @@ def swap_curve(
         for arms in counts.buckets.values()
         if SWAP_BUCKETS[estimator](arms.bucket)
     ]
+    if estimator in USE_SHUFFLES and counts.shuffles:
+        ratios.append(shuffle_position_ratios(counts))
     nodes = range(1, counts.positions + 1)
     solution = solve_ratios(ratios, nodes, anchor=1, min_support=min_clicks)
     theta = np.full(counts.positions, np.nan)

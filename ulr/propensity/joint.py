@@ -2,7 +2,8 @@
 
 A pair swap shows the same two documents at (k, l) and at (1, 2), so the ratio of their co-click
 rates is psi(k, l) / psi(1, 2). A single swap (a, b) gives psi(a, j) / psi(b, j) for every other
-position j, so single swaps alone link all pairs. psi(1, 2) = theta(2) P(e_1 | e_2).
+position j, so single swaps alone link all pairs. So do pages in random order.
+psi(1, 2) = theta(2) P(e_1 | e_2).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ulr.propensity.components import Pair
 from ulr.propensity.curve import ThetaCurve
 from ulr.propensity.least_squares import Solution, solve_ratios
 from ulr.propensity.ratios import pair_ratios
+from ulr.propensity.shuffle_ratios import shuffle_pair_ratios
 from ulr.propensity.swap_counts import SwapCounts
 
 ANCHOR = (1, 2)
@@ -59,6 +61,8 @@ def solve_pairs(counts: SwapCounts, *, min_coclicks: int, joint: str = ALL_SWAPS
         for arms in counts.buckets.values()
         if joint == ALL_SWAPS or len(arms.bucket.target) == 2
     ]
+    if joint == ALL_SWAPS and counts.shuffles:
+        ratios.append(shuffle_pair_ratios(counts))
     pairs = list(combinations(range(1, counts.positions + 1), 2))
     return solve_ratios(ratios, pairs, anchor=ANCHOR, min_support=min_coclicks, noun="co-clicks")
 

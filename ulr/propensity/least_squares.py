@@ -104,7 +104,7 @@ def _too_few(support: int, sessions: int, needed: int, noun: str) -> str:
         return f"no {noun} to compare, {needed:,} needed"
     enough = int(np.ceil(sessions * needed / support))
     return (
-        f"{support:,} {noun} in {sessions:,} sessions of swap buckets, {needed:,} needed; about "
+        f"{support:,} {noun} in {sessions:,} sessions of experiments, {needed:,} needed; about "
         f"{enough:,} sessions would suffice"
     )
 

@@ -40,7 +40,7 @@ def estimate_segment(
         curve = fall_back(curve, pooled)
     if settings.monotone:  # after the fallback, whose values may exceed those above them
         curve = monotone(curve)
-    swaps = evidence.swaps if evidence.swaps.buckets else None
+    swaps = evidence.swaps if evidence.swaps.randomised else None
     width, significance = settings.row_width, settings.significance
     browsing, fits = fit_browsing(settings.browsing_model, curve.theta, swaps, width=width)
     solution = None

@@ -15,14 +15,20 @@ from pyspark.sql import SparkSession
 from ulr.config.settings import Propensities
 from ulr.engine.failures import reraise_user_errors
 from ulr.errors import InvalidData, UserError
-from ulr.experiments.buckets import parse_bucket
+from ulr.experiments.buckets import is_shuffle, parse_bucket
 from ulr.features.files import find_features
 from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.propensity import tasks
 from ulr.propensity.affine import regressions
 from ulr.propensity.daily.stage import build_tallies
 from ulr.propensity.diagnostics import Finding, drift_findings
-from ulr.propensity.estimators import NEED_HARVEST, NEED_SWAPS, Evidence, theta_of_json
+from ulr.propensity.estimators import (
+    NEED_HARVEST,
+    NEED_SWAPS,
+    USE_SHUFFLES,
+    Evidence,
+    theta_of_json,
+)
 from ulr.propensity.exposures import Exposures
 from ulr.propensity.schema import harvest_schema, moments_schema
 from ulr.propensity.segments import SegmentResult, estimate_segment
@@ -196,9 +202,20 @@ def _count_documents(
 
 
 def _check_buckets(swaps: pa.Table, positions: int, estimator: str) -> None:
-    """Raise UserError if the estimator needs swap buckets and no bucket lies within positions."""
+    """Raise UserError if the estimator needs buckets, and none of them lies within positions."""
     names = pc.unique(swaps["bucket"]).drop_null().to_pylist()
-    usable = any(parse_bucket(name).last_position <= positions for name in names)
+    shuffles = [name for name in names if is_shuffle(name)]
+    if estimator == "shuffle" and not shuffles:
+        raise UserError(
+            "propensities.estimator=shuffle needs pages in the bucket shuffle, and these groups "
+            "have none; use combined with swap buckets, or all_pairs (natural rank changes)"
+        )
+    usable = any(
+        estimator in USE_SHUFFLES
+        if is_shuffle(name)
+        else parse_bucket(name).last_position <= positions
+        for name in names
+    )
     if estimator in NEED_SWAPS and not usable:
         raise UserError(
             f"propensities.estimator={estimator} needs swap buckets, and these groups have none; "

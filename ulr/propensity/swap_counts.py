@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ulr.engine.columns import whole
-from ulr.experiments.buckets import Bucket, parse_bucket, permutation
+from ulr.experiments.buckets import Bucket, is_shuffle, parse_bucket, permutation
 
 ALL_CLICKED = -1  # the condition that every position of the bucket was clicked
 
@@ -77,11 +77,20 @@ class BucketArms:
 
 @dataclass(frozen=True)
 class SwapCounts:
-    """All buckets of some traffic, none deeper than `positions`, and the pages outside them."""
+    """All buckets of some traffic, none deeper than `positions`, and the pages outside them.
+
+    shuffles: the pages whose first N documents are in random order, by N, which may be deeper.
+    """
 
     positions: int
     buckets: dict[str, BucketArms] = field(default_factory=dict)
     outside: Arm | None = None
+    shuffles: dict[int, Arm] = field(default_factory=dict)
+
+    @property
+    def randomised(self) -> bool:
+        """Whether there is a page of an experiment."""
+        return bool(self.buckets or self.shuffles)
 
     def unswapped(self) -> Arm:
         """Return the sum of all pages that were shown as ranked."""
@@ -110,10 +119,16 @@ def counts_of(rows: pa.Table, positions: int) -> SwapCounts:
     buckets = {
         name: BucketArms(parse_bucket(name), arm(number[name]), arm(number[name] + 1))
         for name in sorted(names)
-        if parse_bucket(name).last_position <= positions
+        if not is_shuffle(name) and parse_bucket(name).last_position <= positions
+    }
+    shuffles = {
+        parse_bucket(name).last_position: arm(number[name] + 1)
+        for name in names
+        if is_shuffle(name)
     }
     outside = arm(2 * len(names))
-    return SwapCounts(positions, buckets, outside if outside.sessions else None)
+    sorted_shuffles = dict(sorted(shuffles.items()))
+    return SwapCounts(positions, buckets, outside if outside.sessions else None, sorted_shuffles)
 
 
 def _arm(rows: dict[str, np.ndarray], positions: int) -> Arm:

@@ -26,6 +26,7 @@ from ulr.models.published import (
 )
 from ulr.redact import redact
 from ulr.registry import tags
+from ulr.training.biases import LEARNED_BIASES
 from ulr.version import __version__
 from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.stage import fingerprint
@@ -79,12 +80,13 @@ def collect_submission(
         name=f"{name} {training_tags[tags.WINDOW]}",
         model=read_model(warehouse, method),
         example=_example(warehouse, method) if pairs else [],
-        params=params | {"trees": str(manifest.counts["trees"])},
+        params=params | {"trees": str(manifest.counts["trees"])} | _choice(record),
         tags=training_tags,
         metrics={
             **_metrics(totals or Totals(), name),
             **{f"weights_{r['name']}": r["value"] for r in health if r["position"] is None},
             **{f"trained_{unit}": float(count) for unit, count in manifest.counts.items()},
+            **_trial_metrics(record),
         },
         history=record.get("validation", {}),
         files={
@@ -93,7 +95,7 @@ def collect_submission(
                 {"model": manifest.inputs, "pairs": pairs.inputs if pairs else None}
             ),
             "record.json": _json(record),
-            "biases.json": _json({key: record.get(key) for key in ("t_plus", "t_minus")}),
+            "biases.json": _json({key: record.get(key) for key in LEARNED_BIASES}),
             "weight_health.json": _json(health),
             **_propensity_files(warehouse),
         },
@@ -111,6 +113,29 @@ def _tags(manifest: Manifest, pairs: Manifest | None, method: str) -> dict[str, 
         tags.PAIRS: str(manifest.inputs["pairs"]),
         tags.GROUPS: fingerprint(groups),
     }
+
+
+def _choice(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return what method auto chose, and why."""
+    choice = record.get("choice") or {}
+    chosen = ("method", "num_leaves", "reason")
+    return {f"choice.{name}": str(choice[name]) for name in chosen if choice}
+
+
+def _trial_metrics(record: Mapping[str, Any]) -> dict[str, float]:
+    """Return the losses that the choice compares, and their differences from the default."""
+    trials = (record.get("choice") or {}).get("trials", [])
+    return {
+        f"trial_{_metric_name(trial)}_{name}": trial[name]
+        for trial in trials
+        for name in ("loss", "difference", "standard_error")
+    }
+
+
+def _metric_name(trial: Mapping[str, Any]) -> str:
+    """Return method and leaves of a trial in characters that MLflow accepts."""
+    text = f"{trial['method']} {trial['num_leaves']} leaves"
+    return text.replace("+", " plus").replace(" ", "_")
 
 
 def _metrics(totals: Totals, name: str) -> dict[str, float]:

@@ -30,7 +30,8 @@ class Facts:
     curve, joint, diagnostics   rows of the propensity tables
     truth          rows of the simulator's table of true theta and psi
     weights        by method: position, name, value
-    trainings      by method: trees, validation by iteration, t_plus, t_minus, failures
+    trainings      by method: trees, validation by iteration, t_plus, t_minus,
+                   position_bias, failures
     days           counts by date
     quarantine     example rows of every quarantine reason
     changed        names of the settings that differ from the defaults

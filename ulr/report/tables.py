@@ -25,7 +25,8 @@ from ulr.warehouse.tables import Warehouse, partition_name
 # The propensity tables, by part of the facts.
 PROPENSITIES = {"curve": "propensities", "joint": "joint_propensities",
                 "diagnostics": "diagnostics"}  # fmt: skip
-RECORD = ("validation", "t_plus", "t_minus", "failures")  # kept of the record of a training
+# Kept of the record of a training.
+RECORD = ("validation", "t_plus", "t_minus", "position_bias", "failures", "warnings", "choice")
 TRUTH = ("segment", "k", "l", "psi")
 
 

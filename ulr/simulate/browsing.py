@@ -3,7 +3,8 @@
 `attractive` (bool, pages x positions): whether each document would be clicked if it were examined.
 A document is clicked if it is examined and attractive. `attraction` (float64, queries x positions)
 is the probability of `attractive`, and `weight` (float64, one per query) is the query's share of
-the traffic.
+the traffic. `relevance` (float64, the shape of `attractive` or of `attraction`) is P(relevant), -1
+past the end of a page; only a cascade with satisfaction by relevance needs it.
 """
 
 from __future__ import annotations
@@ -17,13 +18,20 @@ import numpy as np
 EYE_TRACKING = (0.68, 0.61, 0.48, 0.34, 0.28, 0.20, 0.11, 0.10, 0.08, 0.06)
 
 
+Relevance = np.ndarray | None
+
+
 class Browsing(Protocol):
     """A model of how users examine a page."""
 
-    def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
+    def examine(
+        self, rng: np.random.Generator, attractive: np.ndarray, relevance: Relevance = None
+    ) -> np.ndarray:
         """Draw which positions each user examines; bool, the shape of `attractive`."""
 
-    def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    def truth(
+        self, attraction: np.ndarray, weight: np.ndarray, relevance: Relevance = None
+    ) -> np.ndarray:
         """Return psi, a symmetric positions x positions matrix with theta on its diagonal."""
 
 
@@ -51,10 +59,14 @@ class Independent:
 
     theta: np.ndarray
 
-    def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
+    def examine(
+        self, rng: np.random.Generator, attractive: np.ndarray, relevance: Relevance = None
+    ) -> np.ndarray:
         return rng.random(attractive.shape) < self.theta
 
-    def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    def truth(
+        self, attraction: np.ndarray, weight: np.ndarray, relevance: Relevance = None
+    ) -> np.ndarray:
         psi = np.outer(self.theta, self.theta)
         np.fill_diagonal(psi, self.theta)
         return psi
@@ -66,10 +78,14 @@ class Continuous:
 
     theta: np.ndarray
 
-    def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
+    def examine(
+        self, rng: np.random.Generator, attractive: np.ndarray, relevance: Relevance = None
+    ) -> np.ndarray:
         return rng.random((attractive.shape[0], 1)) < self.theta
 
-    def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    def truth(
+        self, attraction: np.ndarray, weight: np.ndarray, relevance: Relevance = None
+    ) -> np.ndarray:
         return np.minimum.outer(self.theta, self.theta)
 
 
@@ -85,7 +101,9 @@ class RowSkipping:
     continue_probability: np.ndarray
     width: int
 
-    def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
+    def examine(
+        self, rng: np.random.Generator, attractive: np.ndarray, relevance: Relevance = None
+    ) -> np.ndarray:
         pages, positions = attractive.shape
         examined = np.zeros((pages, positions), bool)
         browsing = np.ones(pages, bool)
@@ -96,7 +114,9 @@ class RowSkipping:
             browsing &= ~examined[:, k] | (rng.random(pages) < self.continue_probability[k])
         return examined
 
-    def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    def truth(
+        self, attraction: np.ndarray, weight: np.ndarray, relevance: Relevance = None
+    ) -> np.ndarray:
         """Return psi(k, l) = theta(k) P(l examined | k examined)."""
         positions = self.continue_probability.size
         psi = np.zeros((positions, positions))
@@ -134,25 +154,40 @@ class Cascade:
     """Dynamic Bayesian network (DBN); the cascade model if phi = beta = 1.
 
     Users read from the top. A click satisfies the user with probability phi, and a satisfied user
-    leaves the page; otherwise the user continues with probability beta.
+    leaves the page; otherwise the user continues with probability beta. If phi is None, it is half
+    of the relevance of the clicked document (Hu et al. 2019, section 5.2.2).
     """
 
-    phi: float
+    phi: float | None
     beta: float
 
-    def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
+    def _satisfaction(self, relevance: Relevance, shape: tuple[int, ...]) -> np.ndarray:
+        """Return P(satisfied | clicked) of every document."""
+        if self.phi is not None:
+            return np.full(shape, self.phi)
+        if relevance is None:
+            raise ValueError("satisfaction by relevance needs the relevance of the documents")
+        return np.maximum(relevance, 0.0) / 2
+
+    def examine(
+        self, rng: np.random.Generator, attractive: np.ndarray, relevance: Relevance = None
+    ) -> np.ndarray:
         pages, positions = attractive.shape
         examined = np.zeros((pages, positions), bool)
         browsing = np.ones(pages, bool)
+        phi = self._satisfaction(relevance, attractive.shape)
         for k in range(positions):
             examined[:, k] = browsing
-            satisfied = attractive[:, k] & (rng.random(pages) < self.phi)
+            satisfied = attractive[:, k] & (rng.random(pages) < phi[:, k])
             browsing &= ~satisfied & (rng.random(pages) < self.beta)
         return examined
 
-    def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    def truth(
+        self, attraction: np.ndarray, weight: np.ndarray, relevance: Relevance = None
+    ) -> np.ndarray:
         """Return theta(k) averaged over the traffic; psi is the smaller theta of each pair."""
-        stay = self.beta * (1 - self.phi * attraction[:, :-1])
+        phi = self._satisfaction(relevance, attraction.shape)
+        stay = self.beta * (1 - (phi * attraction)[:, :-1])
         reach = np.cumprod(np.hstack([np.ones((len(attraction), 1)), stay]), axis=1)
         theta = weight @ reach
         return np.minimum.outer(theta, theta)
@@ -168,14 +203,18 @@ class SingleChoice:
 
     theta: np.ndarray
 
-    def examine(self, rng: np.random.Generator, attractive: np.ndarray) -> np.ndarray:
+    def examine(
+        self, rng: np.random.Generator, attractive: np.ndarray, relevance: Relevance = None
+    ) -> np.ndarray:
         """Draw the chosen position of each page, by Gumbel-max over the attractive documents."""
         utility = np.log(self.theta) + rng.gumbel(size=attractive.shape)
         utility = np.where(attractive, utility, -np.inf)
         chosen = np.argmax(utility, axis=1)
         return np.arange(attractive.shape[1]) == chosen[:, None]
 
-    def truth(self, attraction: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    def truth(
+        self, attraction: np.ndarray, weight: np.ndarray, relevance: Relevance = None
+    ) -> np.ndarray:
         """Return P(chosen | attractive), averaged over traffic, on the diagonal, and 0 elsewhere.
 
         With odds w and attractions p, P(k chosen | k attractive) is the integral over v in (0, 1)

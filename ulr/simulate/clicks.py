@@ -30,18 +30,26 @@ class ClickModel:
         relevant = rng.random(relevance.shape) < relevance
         chance = np.where(relevant, self.positive, self.negative)
         attractive = (rng.random(relevance.shape) < chance) & (relevance >= 0)
-        return attractive & self.browsing.examine(rng, attractive)
+        return attractive & self.browsing.examine(rng, attractive, relevance)
 
     def truth(self, relevance: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return psi (theta on its diagonal), alpha and beta: P(click at k) = alpha R + beta."""
         attraction = self.negative + (self.positive - self.negative) * relevance
-        psi = self.browsing.truth(np.where(relevance >= 0, attraction, 0.0), weight)
+        attraction = np.where(relevance >= 0, attraction, 0.0)
+        psi = self.browsing.truth(attraction, weight, relevance)
         theta = np.diag(psi)
         return psi, theta * (self.positive - self.negative), theta * self.negative
 
 
-def relevance_of(label: np.ndarray, max_label: int, noise: float) -> np.ndarray:
-    """Return P(r = 1) = noise + (1 - noise) (2^y - 1) / (2^ymax - 1)."""
+def relevance_of(
+    label: np.ndarray, max_label: int, noise: float, binarize: int | None = None
+) -> np.ndarray:
+    """Return P(r = 1) = noise + (1 - noise) (2^y - 1) / (2^ymax - 1).
+
+    binarize: replaces the fraction by 1 for labels of at least this grade, and by 0 for others.
+    """
+    if binarize is not None:
+        return noise + (1 - noise) * (label >= binarize)
     return noise + (1 - noise) * (2.0**label - 1) / (2.0**max_label - 1)
 
 

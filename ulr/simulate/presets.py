@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from ulr.config.settings import Segment, Simulate
+from ulr.experiments.buckets import SHUFFLE
 from ulr.simulate import browsing
 from ulr.simulate.clicks import ClickModel, trust_curve
 from ulr.simulate.traffic import Experiment
@@ -20,6 +21,7 @@ def experiment_of(settings: Simulate) -> Experiment:
         "single": [f"1:{k}" for k in range(2, last + 1)],
         "adjacent": [f"{k}:{k + 1}" for k in range(1, last)],
         "pair": [f"1,2:{k},{v}" for k, v in combinations(range(1, last + 1), 2) if v > 2],
+        "shuffle": [SHUFFLE],
     }
     names: list[str] = []
     shares: list[float] = []
@@ -39,13 +41,14 @@ def click_models(settings: Simulate) -> list[ClickModel]:
 def _click_model(settings: Simulate, eta: float) -> ClickModel:
     examination, last = settings.examination, settings.positions
     theta = browsing.CURVES[examination.curve](last, eta)
+    phi = None if examination.phi == "relevance" else examination.phi
     models: dict[str, Callable[[], browsing.Browsing]] = {
         "independent": lambda: browsing.Independent(theta),
         "continuous": lambda: browsing.Continuous(theta),
         "row_skipping": lambda: browsing.RowSkipping(
             examination.gamma, np.full(last, examination.continue_probability), examination.width
         ),
-        "cascade": lambda: browsing.Cascade(examination.phi, examination.beta),
+        "cascade": lambda: browsing.Cascade(phi, examination.beta),
         "single_choice": lambda: browsing.SingleChoice(theta),
     }
     positive = np.full(last, settings.clicks.positive)

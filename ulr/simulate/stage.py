@@ -15,7 +15,14 @@ from ulr.engine.tasks import map_batches
 from ulr.errors import UserError
 from ulr.features.letor import read_letor
 from ulr.simulate.tables import examination_table, relevance_table
-from ulr.simulate.tasks import BLOCK_COLUMNS, PAGE_COLUMNS, page_files, write_blocks, write_pages
+from ulr.simulate.tasks import (
+    BLOCK_COLUMNS,
+    PAGE_COLUMNS,
+    page_files,
+    within_click_budget,
+    write_blocks,
+    write_pages,
+)
 from ulr.simulate.traffic import Catalogue
 from ulr.simulate.world import Judged, Synthetic, World, weak_ranker
 from ulr.warehouse.storage import Storage
@@ -67,10 +74,11 @@ def _recorded(settings: Simulate) -> dict[str, Any]:
 
 
 def _write_all(spark: SparkSession, settings: Simulate) -> dict[str, int]:
-    storage = Storage(settings.path)
+    storage, recorded = Storage(settings.path), _recorded(settings)
     catalogue = _write_features(spark, settings)
     storage.write_table(relevance_table(settings, catalogue), "truth", "relevance.parquet")
     storage.write_table(examination_table(settings, catalogue), "truth", "examination.parquet")
+    settings = within_click_budget(settings, catalogue)
     files = page_files(settings)
     shared = spark.sparkContext.broadcast(catalogue)
     write = partial(write_pages, files=files, catalogue=shared, settings=settings)
@@ -84,7 +92,7 @@ def _write_all(spark: SparkSession, settings: Simulate) -> dict[str, int]:
         "queries": len(catalogue.names.queries),
         "documents": len(catalogue.names.documents),
     }
-    storage.write_json({"settings": _recorded(settings), "wrote": counts}, RECORD)
+    storage.write_json({"settings": recorded, "wrote": counts}, RECORD)
     return counts
 
 

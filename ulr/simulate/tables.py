@@ -80,7 +80,8 @@ def impression_table(pages: pa.Table) -> pa.Table:
 def relevance_table(settings: Simulate, catalogue: Catalogue) -> pa.Table:
     """Return the true relevance of every document."""
     names, labels = catalogue.names, catalogue.labels
-    relevance = relevance_of(labels, catalogue.max_label, settings.relevance_noise)
+    noise, binarize = settings.relevance_noise, settings.binarize
+    relevance = relevance_of(labels, catalogue.max_label, noise, binarize)
     columns = [names.query_of_document, names.documents, labels, relevance]
     return pa.table(columns, schema=truth_relevance_schema)
 
@@ -94,6 +95,7 @@ def examination_table(settings: Simulate, catalogue: Catalogue) -> pa.Table:
         noise=settings.relevance_noise,
         seed=settings.seed,
         day=0,
+        binarize=settings.binarize,
     )
     queries = len(catalogue.names.queries)
     weight = query_shares(queries, settings.zipf, settings.hot_query_fraction)

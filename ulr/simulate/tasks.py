@@ -19,7 +19,14 @@ from ulr.config.settings import Simulate
 from ulr.simulate.presets import click_models, experiment_of
 from ulr.simulate.randomness import scrambled_ids, stream
 from ulr.simulate.tables import features_table, impression_table, page_table
-from ulr.simulate.traffic import Catalogue, DailyRankings, draw_pages, query_shares, rank_catalogue
+from ulr.simulate.traffic import (
+    Catalogue,
+    DailyRankings,
+    Pages,
+    draw_pages,
+    query_shares,
+    rank_catalogue,
+)
 from ulr.simulate.world import LinearRanker, World
 from ulr.warehouse.storage import Storage
 
@@ -84,15 +91,36 @@ def _numbers(batches: Batches) -> Iterator[int]:
     return (number for batch in batches for number in batch.column(0).to_pylist())
 
 
-def _draw_file(file: PageFile, catalogue: Catalogue, settings: Simulate) -> Iterator[pa.Table]:
-    rankings = rank_catalogue(
+def within_click_budget(settings: Simulate, catalogue: Catalogue) -> Simulate:
+    """Return the settings with `pages_per_day` lowered to about `max_clicks` clicks in all.
+
+    The clicks per page are measured on one block of pages of the first date, from a random stream
+    of its own: the result depends on the settings only, and all dates keep equal numbers of pages.
+    """
+    if settings.max_clicks is None:
+        return settings
+    rng = stream(settings.seed, "click budget")
+    pilot = _draw_pages(rng, PAGES_PER_BLOCK, _rankings(0, catalogue, settings), settings)
+    per_page = max(pilot.clicks.sum() / PAGES_PER_BLOCK, 1e-9)
+    pages = round(settings.max_clicks / per_page / settings.days)
+    update = {"pages_per_day": min(settings.pages_per_day, max(pages, 1))}
+    return settings.model_copy(update=update)
+
+
+def _rankings(day: int, catalogue: Catalogue, settings: Simulate) -> DailyRankings:
+    return rank_catalogue(
         catalogue,
         settings.positions,
         drift=settings.drift,
         noise=settings.relevance_noise,
         seed=settings.seed,
-        day=file.day,
+        day=day,
+        binarize=settings.binarize,
     )
+
+
+def _draw_file(file: PageFile, catalogue: Catalogue, settings: Simulate) -> Iterator[pa.Table]:
+    rankings = _rankings(file.day, catalogue, settings)
     for start in range(0, file.pages, PAGES_PER_BLOCK):
         yield _draw_block(file, start, rankings, catalogue, settings)
 
@@ -100,19 +128,9 @@ def _draw_file(file: PageFile, catalogue: Catalogue, settings: Simulate) -> Iter
 def _draw_block(
     file: PageFile, start: int, rankings: DailyRankings, catalogue: Catalogue, settings: Simulate
 ) -> pa.Table:
-    experiment, segments = experiment_of(settings), settings.segments
     count = min(PAGES_PER_BLOCK, file.pages - start)
-    queries = len(catalogue.names.queries)
-    shares = query_shares(queries, settings.zipf, settings.hot_query_fraction)
-    pages = draw_pages(
-        stream(settings.seed, "pages", file.day, file.number, start),
-        count,
-        rankings,
-        query_cdf=np.cumsum(shares),
-        segment_cdf=np.cumsum([s.fraction for s in segments] or [1.0]),
-        models=click_models(settings),
-        experiment=experiment,
-    )
+    rng = stream(settings.seed, "pages", file.day, file.number, start)
+    pages = _draw_pages(rng, count, rankings, settings)
     first = file.first + start
     midnight = (settings.start - dt.date(1970, 1, 1)).days * DAY_US + file.day * DAY_US
     times = times_of_day(first + np.arange(count), settings.pages_per_day)
@@ -123,8 +141,24 @@ def _draw_block(
             file.day * settings.pages_per_day + first, count, settings.seed
         ),
         shown_at_us=midnight + times,
-        segments=[s.name for s in segments],
-        buckets=experiment.buckets,
+        segments=[s.name for s in settings.segments],
+        buckets=experiment_of(settings).buckets,
+    )
+
+
+def _draw_pages(
+    rng: np.random.Generator, count: int, rankings: DailyRankings, settings: Simulate
+) -> Pages:
+    queries = len(rankings.documents)
+    shares = query_shares(queries, settings.zipf, settings.hot_query_fraction)
+    return draw_pages(
+        rng,
+        count,
+        rankings,
+        query_cdf=np.cumsum(shares),
+        segment_cdf=np.cumsum([s.fraction for s in settings.segments] or [1.0]),
+        models=click_models(settings),
+        experiment=experiment_of(settings),
     )
 
 

@@ -41,7 +41,7 @@ class DailyRankings:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Swap buckets with their shares of the traffic; the remaining traffic is in no bucket."""
+    """Buckets with their shares of the traffic; the remaining traffic is in no bucket."""
 
     buckets: tuple[str, ...]
     shares: tuple[float, ...]
@@ -51,6 +51,11 @@ class Experiment:
         rows = [list(range(positions))]
         rows += [permutation(parse_bucket(name), positions) for name in self.buckets]
         return np.array(rows)
+
+    def shuffled(self, positions: int) -> np.ndarray:
+        """Return how many first positions each bucket shuffles; element 0 stands for no bucket."""
+        depths = [parse_bucket(name).shuffled for name in self.buckets]
+        return np.array([0] + [0 if d is None else d or positions for d in depths])
 
     def depths(self) -> np.ndarray:
         """Return the deepest position of each bucket; element 0 stands for no bucket and is 0."""
@@ -82,7 +87,14 @@ def query_shares(queries: int, zipf: float, hot_query_fraction: float) -> np.nda
 
 
 def rank_catalogue(
-    catalogue: Catalogue, positions: int, *, drift: float, noise: float, seed: int, day: int
+    catalogue: Catalogue,
+    positions: int,
+    *,
+    drift: float,
+    noise: float,
+    seed: int,
+    day: int,
+    binarize: int | None = None,
 ) -> DailyRankings:
     """Rank every query's documents by production score, plus daily noise if `drift` > 0."""
     counts = catalogue.names.doc_counts
@@ -98,8 +110,15 @@ def rank_catalogue(
     shown = np.take_along_axis(np.where(exists, rows, -1), order[:, :positions], axis=1)
     if width < positions:
         shown = np.pad(shown, ((0, 0), (0, positions - width)), constant_values=-1)
-    relevance = relevance_of(catalogue.labels[shown], catalogue.max_label, noise)
+    relevance = relevance_of(catalogue.labels[shown], catalogue.max_label, noise, binarize)
     return DailyRankings(shown, np.where(shown >= 0, relevance, -1.0))
+
+
+def _random_orders(rng: np.random.Generator, first: np.ndarray, positions: int) -> np.ndarray:
+    """Return a random order of the first positions of each page, and the others unchanged."""
+    column = np.arange(positions)
+    key = np.where(column < first[:, None], rng.random((first.size, positions)), 1.0 + column)
+    return np.argsort(key, axis=1)
 
 
 def draw_pages(
@@ -127,6 +146,10 @@ def draw_pages(
     bucket[experiment.depths()[bucket] > lengths] = 0
     arm = np.where(swapped, bucket, 0)
     order = experiment.permutations(positions)[arm]
+    shuffled = experiment.shuffled(positions)[bucket]
+    pages = np.flatnonzero(shuffled)
+    order[pages] = _random_orders(rng, np.minimum(shuffled, lengths)[pages], positions)
+    swapped[pages] = True  # a page of a shuffle has no arm
     documents = np.take_along_axis(rankings.documents[query], order, axis=1)
     relevance = np.take_along_axis(rankings.relevance[query], order, axis=1)
 

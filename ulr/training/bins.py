@@ -46,15 +46,20 @@ def in_sample(keys: np.ndarray, sizes: np.ndarray, total: int) -> np.ndarray:
     return drawn < np.uint64(int(SAMPLE_ROWS / total * 2**64))
 
 
+def check_names(names: Sequence[str], width: int) -> None:
+    """Raise unless there are no names, or one for each feature."""
+    if names and len(names) != width:
+        raise InvalidData(
+            f"the metadata of the features table has {len(names)} names, but its rows have "
+            f"{width} features; correct the names or remove them"
+        )
+
+
 def make_bins(sample: np.ndarray, parameters: Mapping[str, Any], names: Sequence[str] = ()) -> Bins:
     """Return the bins of a sample (float32, rows x features). names: of the features, if any."""
     if sample.ndim != 2 or not sample.size:
         raise InvalidData(f"cannot compute bins from an empty sample (shape {sample.shape})")
-    if names and len(names) != sample.shape[1]:
-        raise InvalidData(
-            f"the metadata of the features table has {len(names)} names, but its rows have "
-            f"{sample.shape[1]} features; correct the names or remove them"
-        )
+    check_names(names, sample.shape[1])
     # Use all rows of the sample, and do not drop features that are rare in the sample.
     settings = {**parameters, "bin_construct_sample_cnt": len(sample), "feature_pre_filter": False}
     dataset = lgb.Dataset(

@@ -13,13 +13,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ulr.models.check import read_checked
-from ulr.training.objective import Biases
+from ulr.training.biases import LearnedBiases
 from ulr.warehouse.storage import Storage
 
 TABLE = "checkpoints"
@@ -28,33 +27,37 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TrainState:
-    """State after `num_iterations` trees: their text, t+ and t-, one validation value for each.
+    """State after `num_iterations` trees.
 
-    Random draws are functions of the iteration, so there is no random state.
+    model: text of the trees. biases: those learned. history: a validation value for each iteration;
+    blocks: the sums behind it. choice: how method and number of leaves were chosen. note: why
+    validation decides nothing, if so. Random draws are functions of the iteration, so there is no
+    random state.
     """
 
     num_iterations: int = 0
     model: str = ""
-    biases: Biases | None = None
+    biases: LearnedBiases | None = None
     history: tuple[float, ...] = ()
+    blocks: tuple[tuple[int, ...], ...] = ()
+    choice: Mapping[str, Any] | None = None
+    note: str = ""
     finished: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values; floats keep every bit."""
-        biases = None
-        if self.biases is not None:
-            biases = [self.biases.t_plus.tolist(), self.biases.t_minus.tolist()]
-        return {**vars(self), "biases": biases, "history": list(self.history)}
+        biases = None if self.biases is None else self.biases.values()
+        lists = {"history": list(self.history), "blocks": [list(row) for row in self.blocks]}
+        return {**vars(self), **lists, "biases": biases}
 
 
-def state_from_json(content: dict[str, Any], initial: Biases | None) -> TrainState:
+def state_from_json(content: dict[str, Any], initial: LearnedBiases | None) -> TrainState:
     """Return the state that `as_json` wrote. initial: holds the settings of the biases."""
     biases = initial
     if initial is not None and content["biases"] is not None:
-        t_plus, t_minus = (np.array(values, np.float64) for values in content["biases"])
-        biases = replace(initial, t_plus=t_plus, t_minus=t_minus)
-    history = tuple(content["history"])
-    return TrainState(**{**content, "biases": biases, "history": history})
+        biases = initial.with_values(content["biases"])
+    history, blocks = tuple(content["history"]), tuple(map(tuple, content["blocks"]))
+    return TrainState(**{**content, "biases": biases, "history": history, "blocks": blocks})
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Checkpoints:
         content = {"sha256": _hash(values), "state": values}
         Storage(self.url).write_json(content, TABLE, self.partition, self._file)
 
-    def load(self, initial: Biases | None) -> tuple[TrainState, str]:
+    def load(self, initial: LearnedBiases | None) -> tuple[TrainState, str]:
         """Return the last state, or the initial one; and what is wrong with a damaged file."""
         storage, path = Storage(self.url), (TABLE, self.partition, self._file)
         if not storage.exists(*path):
@@ -101,7 +104,7 @@ def _hash(state: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
-def _read(text: str, initial: Biases | None) -> TrainState:
+def _read(text: str, initial: LearnedBiases | None) -> TrainState:
     """Return the state in a checkpoint, or raise one of several errors if it is damaged."""
     content = json.loads(text)
     if content["sha256"] != _hash(content["state"]):
@@ -110,7 +113,7 @@ def _read(text: str, initial: Biases | None) -> TrainState:
     if state.model:
         read_checked(state.model.encode(), "of the checkpoint")
     if initial is not None and state.biases is not None:
-        own, wanted = state.biases, initial.t_plus.shape
-        if not own.t_plus.shape == own.t_minus.shape == wanted:
+        own, wanted = ([len(v) for v in b.values()] for b in (state.biases, initial))
+        if own != wanted:
             raise ValueError("the biases have another number of positions")
     return state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +13,10 @@ from ulr.errors import InvalidData
 from ulr.features.matrix import check_width
 from ulr.kernels.layout import PairLists, offsets_of, take_queries
 
-# The columns of the pairs table that training reads: all but the names of the documents.
+# The columns of the pairs table that training reads besides weights.
 COLUMNS = ("query_id", "labels", "features", "group_sizes", "doc_rows", "positions", "pair_counts",
-           "pair_i", "pair_j", "u_ij", "u_ji")  # fmt: skip
+           "pair_i", "pair_j", "clicks")  # fmt: skip
+WEIGHTS = ("u_ij", "u_ji")
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,13 @@ class RankingData:
     pairs: PairLists
 
 
-def read_pairs(tables: Iterable[pa.Table]) -> RankingData:
-    """Return the rows of pairs tables (COLUMNS), in order. A table of one chunk is not copied."""
+def read_pairs(
+    tables: Iterable[pa.Table], weights: Sequence[tuple[str, str]] = (WEIGHTS,)
+) -> RankingData:
+    """Return the rows of pairs tables, in order. A table of one chunk is not copied.
+
+    tables: with COLUMNS and `weights`, the two columns of each weighting.
+    """
     parts = [table for table in tables if table.num_rows]
     if not parts:
         raise InvalidData("the pairs table is empty: no query has a pair; see counts of `pairs`")
@@ -43,8 +49,9 @@ def read_pairs(tables: Iterable[pa.Table]) -> RankingData:
         position=_values(table, "positions"),
         i=_values(table, "pair_i"),
         j=_values(table, "pair_j"),
-        u_ij=_values(table, "u_ij"),
-        u_ji=_values(table, "u_ji"),
+        u_ij=_weights(table, [ij for ij, _ in weights]),
+        u_ji=_weights(table, [ji for _, ji in weights]),
+        clicks=_values(table, "clicks"),
     )
     features = _values(table, "features").reshape(-1, feature_width(table))
     labels = offsets_and_values(table["labels"])[1].fill_null(-1)
@@ -73,6 +80,12 @@ def split_queries(data: RankingData, chosen: np.ndarray) -> RankingData:
 
 def _offsets(table: pa.Table, name: str) -> np.ndarray:
     return offsets_and_values(table[name])[0]
+
+
+def _weights(table: pa.Table, names: Sequence[str]) -> np.ndarray:
+    """Return float32 per pair, or pairs x weightings if there are several."""
+    columns = [_values(table, name) for name in names]
+    return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
 
 def _values(table: pa.Table, name: str) -> np.ndarray:

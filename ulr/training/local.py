@@ -3,34 +3,51 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import lightgbm as lgb
 import numpy as np
 
 from ulr.engine.columns import hashes
 from ulr.errors import UserError
+from ulr.training.biases import LearnedBiases
 from ulr.training.bins import Bins, in_sample, make_bins
 from ulr.training.checkpoint import TrainState
 from ulr.training.data import RankingData, split_queries
 from ulr.training.distributed.communicator import single_rank
 from ulr.training.distributed.local_ranks import rank_count, train_local_ranks
+from ulr.training.linear import linear_data
+from ulr.training.linear_ranker import train_linear
 from ulr.training.loop import IterationCallback, ignore
-from ulr.training.objective import Biases
 from ulr.training.parameters import Learner
-from ulr.training.plan import TrainPlan
+from ulr.training.plan import LINEAR, TrainPlan
 from ulr.training.shard import RankShards, TrainShard, build_shard
-from ulr.training.validation import best_iteration, ndcg_cutoff
+from ulr.training.standardize import standardization_of
+from ulr.training.stopping import as_losses, best_iteration
+from ulr.training.validation import ndcg_cutoff
 
 
 @dataclass(frozen=True)
 class TrainedRanker:
-    """A model, the biases learned with it, and one validation value per iteration."""
+    """A model, the biases learned with it, and one validation value per iteration.
+
+    choice: how method and number of leaves were chosen. note: why validation decided nothing.
+    """
 
     booster: lgb.Booster
     best_iteration: int
-    biases: Biases | None
+    biases: LearnedBiases | None
     history: list[float] = field(default_factory=list)
+    choice: Mapping[str, Any] | None = None
+    note: str = ""
+
+    @property
+    def warnings(self) -> list[str]:
+        """Doubts about the model, each one line."""
+        doubts = self.biases.warnings() if self.biases else []
+        return [*doubts, self.note] if self.note else doubts
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Return scores (float64) from the trees up to the best iteration."""
@@ -49,10 +66,11 @@ def make_ranker(state: TrainState, early_stopping_metric: str) -> TrainedRanker:
             "or train on more pairs"
         )
     best = state.num_iterations
-    if state.history:
-        best = best_iteration(state.history, ndcg_cutoff(early_stopping_metric) is not None)
+    if state.blocks and not state.note:
+        higher_is_better = ndcg_cutoff(early_stopping_metric) is not None
+        best = best_iteration(as_losses(state.blocks, higher_is_better))
     booster = lgb.Booster(model_str=state.model)
-    return TrainedRanker(booster, best, state.biases, list(state.history))
+    return TrainedRanker(booster, best, state.biases, list(state.history), state.choice, state.note)
 
 
 def train_ranker(
@@ -64,7 +82,9 @@ def train_ranker(
 ) -> TrainedRanker:
     """Train a model; early stopping needs `validation`."""
     learner = plan.learner()
-    if plan.early_stopping_round <= 0:
+    if plan.ranker == LINEAR:
+        return make_ranker(_train_linear(data, plan, on_iteration), plan.early_stopping_metric)
+    if not plan.validates:
         validation = None
     max_position = int(data.pairs.position.max(initial=1))
     if validation is not None:
@@ -82,10 +102,29 @@ def train_ranker(
 
 
 def sampled_bins(data: RankingData, learner: Learner) -> Bins:
-    """Return the bins of a sample of the rows, which depends on the queries' names only."""
-    sizes = np.diff(data.pairs.query_rows)
-    sample = data.features[in_sample(hashes(data.query_ids), sizes, data.pairs.rows)]
-    return make_bins(sample, learner.lightgbm)
+    """Return the bins of a sample of the rows."""
+    return make_bins(_sample(data), learner.lightgbm)
+
+
+def _sample(data: RankingData) -> np.ndarray:
+    """Return rows that depend on the queries' names only, also in their order."""
+    keys, sizes = hashes(data.query_ids), np.diff(data.pairs.query_rows)
+    chosen = in_sample(keys, sizes, data.pairs.rows)
+    order = np.argsort(np.repeat(keys, sizes)[chosen], kind="stable")
+    sample: np.ndarray = data.features[chosen][order]
+    return sample
+
+
+def _train_linear(
+    data: RankingData, plan: TrainPlan, on_iteration: IterationCallback
+) -> TrainState:
+    standardization = standardization_of(_sample(data))
+    biases = plan.initial_biases(int(data.pairs.position.max(initial=1)))
+    first = replace(data, pairs=data.pairs.weighting(0))  # method auto: no trial to choose by
+    return train_linear(
+        linear_data([first], standardization), plan, standardization, biases,
+        on_iteration=on_iteration,
+    )  # fmt: skip
 
 
 def _split_over_ranks(

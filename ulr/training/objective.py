@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ulr.kernels.lambdas import lambda_gradients
 from ulr.kernels.layout import PairLists
 from ulr.kernels.losses import debias_counts, position_losses
 from ulr.kernels.pair_runs import pair_runs
+from ulr.training.biases import Biases
 
 Reduce = Callable[[np.ndarray], np.ndarray]
 GRID = 2.0**-20
@@ -51,44 +52,6 @@ def make_nonnegative(pairs: PairLists) -> PairLists:
     if not shortfall.any():
         return pairs
     return pairs._replace(u_ij=pairs.u_ij + shortfall, u_ji=pairs.u_ji + shortfall)
-
-
-@dataclass(frozen=True)
-class Biases:
-    """t+ and t- per position bin (float64), relative to position 1 (docs/methods.md section 6).
-
-    regularization: p of the exponent 1 / (p + 1); 0 is none.
-    fixed_click_bias: only t- is learned (Kurennoy 6.2).
-    """
-
-    t_plus: np.ndarray
-    t_minus: np.ndarray
-    regularization: int
-    fixed_click_bias: bool = False
-
-    def updated(self, losses: np.ndarray) -> Biases:
-        """Return t_k = (loss_k / loss_1)^(1 / (p + 1)); a bin without loss keeps its value.
-
-        losses: 2 x bins, plus and minus, in any unit.
-        """
-        plus, minus = self._relative(losses[0]), self._relative(losses[1])
-        t_plus = self.t_plus if self.fixed_click_bias else np.where(plus > 0, plus, self.t_plus)
-        return replace(self, t_plus=t_plus, t_minus=np.where(minus > 0, minus, self.t_minus))
-
-    def _relative(self, losses: np.ndarray) -> np.ndarray:
-        if losses[0] <= 0:
-            return np.zeros(losses.size)
-        positive = np.maximum(losses.astype(np.float64), 0.0)
-        return (positive / positive[0]) ** (1.0 / (self.regularization + 1))
-
-
-def initial_biases(bins: int, regularization: int, theta: np.ndarray | None = None) -> Biases:
-    """Return t+ = t- = 1, or t+ = theta / theta(1) with its last value for deeper bins."""
-    if theta is None:
-        return Biases(np.ones(bins), np.ones(bins), regularization)
-    deeper = np.full(max(bins - theta.size, 0), theta[-1])
-    t_plus = np.concatenate([theta, deeper])[:bins]
-    return Biases(t_plus / t_plus[0], np.ones(bins), regularization, fixed_click_bias=True)
 
 
 class PairObjective:

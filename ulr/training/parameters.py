@@ -32,6 +32,8 @@ _ONLY = {"boosting": "gbdt", "data_sample_strategy": "bagging", "bagging_by_quer
          "cegb_penalty_feature_lazy": "", "cegb_penalty_feature_coupled": "",
          "categorical_feature": ""}  # fmt: skip
 _MAX_MIN_DATA = 2**30 - 1
+DEFAULT_LEAVES = 31  # LightGBM's default
+_AUTO = "auto"  # lightgbm.num_leaves: chosen by validation loss
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ def split_parameters(
     )
     rest = {k: v for k, v in parameters.items() if k not in {*_OBJECTIVE, *_BAGGING}}
     rest.setdefault("feature_fraction_seed", seed)
+    rest["num_leaves"] = leaves_of(lightgbm) or DEFAULT_LEAVES
     if not rest.get("force_row_wise"):
         # Row-wise stores the matrix twice, and LightGBM would choose by timing both.
         rest["force_col_wise"] = True
@@ -98,6 +101,16 @@ def split_parameters(
         rest["min_data_in_leaf"] = 0  # leaves are bounded by Hessian, not by an estimate of rows
     rest = {"verbosity": -1, **rest, "objective": "none", "feature_pre_filter": False}
     return Learner(rest, options, bag)
+
+
+def leaves_of(lightgbm: Mapping[str, Any]) -> int | None:
+    """Return the number of leaves that is set, LightGBM's default, or None for `auto`."""
+    leaves = _by_main_name(lightgbm).get("num_leaves", DEFAULT_LEAVES)
+    if leaves == _AUTO:
+        return None
+    if isinstance(leaves, bool) or not isinstance(leaves, int) or leaves < 2:
+        raise UserError(f"lightgbm.num_leaves = {leaves!r}: expected auto or an integer from 2")
+    return leaves
 
 
 def _by_main_name(lightgbm: Mapping[str, Any]) -> dict[str, Any]:

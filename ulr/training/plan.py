@@ -8,10 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ulr.training.objective import Biases, initial_biases
-from ulr.training.parameters import Learner, split_parameters
+from ulr.errors import UserError
+from ulr.pairs.weightings import CANDIDATES
+from ulr.pairs.weights import AUTO
+from ulr.training.biases import LearnedBiases, initial_biases, initial_logits
+from ulr.training.parameters import DEFAULT_LEAVES, Learner, leaves_of, split_parameters
 from ulr.training.validation import ndcg_cutoff
 
+LEAVES = (7, DEFAULT_LEAVES)  # to choose from
+FIXED_CLICK_REGULARIZATION = 2.0  # p where t+ is given, as in Kurennoy 6.2
+LINEAR = "linear"  # the ranker of one weight per feature
+DLA = "dla"  # the method that learns logits of positions while training
+POSITION_LEARNING_RATE = 0.05  # of these logits; more follows the overfitting of trees
 UNBIASED_LAMBDAMART = "unbiased-lambdamart"  # the method that learns t+ and t- while training
 
 
@@ -19,33 +27,82 @@ UNBIASED_LAMBDAMART = "unbiased-lambdamart"  # the method that learns t+ and t- 
 class TrainPlan:
     """Settings of one training, as plain values.
 
-    early_stopping_round: 0 grows all iterations. checkpoint_every: 0 saves at the end only.
-    theta: t+ is fixed to it and only t- is learned. feature_names: written into the model, or
-    LightGBM's own if empty.
+    ranker: trees or linear; linear_loss and l2 are of the second, num_iterations is then the upper
+    limit of L-BFGS. early_stopping_round: 0 grows all iterations. checkpoint_every: 0 saves at the
+    end only. bias_rounds: biases are learned after each of the first iterations, up to this number;
+    0: after every iteration. theta: t+ is fixed to it and only t- is learned, with the
+    regularisation FIXED_CLICK_REGULARIZATION. feature_names: written into the model, or LightGBM's
+    own if empty.
     """
 
     method: str
     num_iterations: int
     lightgbm: Mapping[str, Any]
+    ranker: str = "trees"
     objective: str = "lambdarank"
+    linear_loss: str = "logistic"
+    l2: float = 0.01
     nonnegative_weights: bool = True
     validation_fraction: float = 0.0
     early_stopping_metric: str = "pair_loss"
     early_stopping_round: int = 0
-    bias_regularization: int = 2
+    bias_regularization: float = 0.5
+    bias_rounds: int = 20
     position_bins: int = 50
     theta: np.ndarray | None = None
     checkpoint_every: int = 50
     feature_names: Sequence[str] = ()
 
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The weightings to choose from, the default first; a single method is the only one."""
+        if self.method != AUTO:
+            return (self.method,)
+        return tuple(weighting.label for weighting in CANDIDATES)
+
+    @property
+    def leaf_choices(self) -> tuple[int, ...]:
+        """The numbers of leaves to choose from, ascending; one if it is set, or for one method."""
+        leaves = leaves_of(self.lightgbm)
+        if leaves is None:
+            return LEAVES if self.method == AUTO else (DEFAULT_LEAVES,)
+        return (leaves,)
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether there is more than one candidate or number of leaves."""
+        return len(self.candidates) * len(self.leaf_choices) > 1
+
+    @property
+    def validates(self) -> bool:
+        """Whether training needs held-out queries. A linear ranker is not stopped early."""
+        return self.ranker != LINEAR and self.early_stopping_round > 0
+
     def learner(self) -> Learner:
         """Check the settings and return those of the learner."""
         ndcg_cutoff(self.early_stopping_metric)
+        if self.ranker == LINEAR and self.method == UNBIASED_LAMBDAMART:
+            raise UserError(
+                f"train.ranker = 'linear': the biases of method {self.method} are learned with "
+                "trees; use train.ranker=trees, or another method such as prs or dla"
+            )
         return split_parameters(self.lightgbm, self.objective, self.nonnegative_weights)
 
-    def initial_biases(self, max_position: int) -> Biases | None:
-        """Return t+ and t- before the first iteration, or None if the method has none."""
+    def initial_biases(self, max_position: int) -> LearnedBiases | None:
+        """Return the biases before the first iteration, or None if the method has none."""
+        bins = min(self.position_bins, max_position)
+        if self.method == DLA:
+            return initial_logits(bins, 1.0 if self.ranker == LINEAR else POSITION_LEARNING_RATE)
         if self.method != UNBIASED_LAMBDAMART:
             return None
-        bins = min(self.position_bins, max_position)
-        return initial_biases(bins, self.bias_regularization, self.theta)
+        if self.theta is not None:
+            return initial_biases(bins, FIXED_CLICK_REGULARIZATION, self.theta)
+        return initial_biases(bins, self.bias_regularization)
+
+    def learns_biases(self, iteration: int) -> bool:
+        """Return whether the biases are updated before tree `iteration`, counted from 0.
+
+        There are no scores to learn from before the first tree. The answer depends on nothing but
+        the iteration, so that it is the same in a resumed run.
+        """
+        return iteration > 0 and (not self.bias_rounds or iteration <= self.bias_rounds)

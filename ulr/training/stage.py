@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Train
+from ulr.models.linear import linear_weights
+from ulr.pairs.weightings import training_columns, validation_columns
+from ulr.training.biases import LEARNED_BIASES
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.driver import DistributedOptions, TrainingResult, train_on_spark
 from ulr.training.distributed.pair_files import PairFiles
@@ -72,7 +76,13 @@ def build_model(
 
         training = train_on_spark(
             start_spark(),
-            PairFiles(warehouse.storage.url, files, plan.validation_fraction),
+            PairFiles(
+                warehouse.storage.url,
+                files,
+                plan.validation_fraction,
+                weights=training_columns(plan.method),
+                validation_weights=validation_columns(plan.method),
+            ),
             replace(plan, feature_names=names),
             DistributedOptions(train.num_workers, train.worker_timeout, train.max_retries,
                                concurrent_runs=concurrent_runs),
@@ -80,10 +90,14 @@ def build_model(
             on_event=on_event,
         )  # fmt: skip
         folder = TableFiles(model.url)
-        folder.write_text(training.ranker.model_text(), "model.txt")
+        text = training.ranker.model_text()
+        folder.write_text(text, "model.txt")
         folder.write_json(_record(plan, training, iterations), "record.json")
-        model.publish({"trees": training.ranker.best_iteration, "queries": training.queries,
-                       "rows": training.rows, "pairs": training.pairs})  # fmt: skip
+        counts = {"trees": training.ranker.best_iteration, "queries": training.queries,
+                  "rows": training.rows, "pairs": training.pairs}  # fmt: skip
+        if (linear := linear_weights(text)) is not None:
+            counts["weights"] = int(np.count_nonzero(linear[0]))
+        model.publish(counts)
         checkpoints.delete(keep_own=False)
         return training
 
@@ -96,18 +110,24 @@ def build_model(
 def _record(plan: TrainPlan, training: TrainingResult, iterations: list[Event]) -> dict[str, Any]:
     """Return what is kept of a training besides its model."""
     ranker = training.ranker
-    biases = ranker.biases
+    learned = ranker.biases.record() if ranker.biases else {}
     return {
         "method": plan.method,
+        "ranker": plan.ranker,
         "best_iteration": ranker.best_iteration,
         "validation": {plan.early_stopping_metric: ranker.history} if ranker.history else {},
-        "t_plus": biases.t_plus.tolist() if biases else None,
-        "t_minus": biases.t_minus.tolist() if biases else None,
-        "lightgbm": dict(plan.lightgbm),
+        **{name: learned.get(name) for name in LEARNED_BIASES},
+        "lightgbm": dict(plan.lightgbm) | _chosen_leaves(ranker.choice),
+        "choice": ranker.choice,
         "workers": [asdict(report) for report in training.reports],
         "iterations": iterations,
         "failures": training.failures,
+        "warnings": ranker.warnings,
     }
+
+
+def _chosen_leaves(choice: Mapping[str, Any] | None) -> dict[str, int]:
+    return {"num_leaves": choice["num_leaves"]} if choice else {}
 
 
 def model_fingerprint(warehouse: Warehouse, plan: TrainPlan, train: Train) -> str:

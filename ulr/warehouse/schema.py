@@ -7,6 +7,8 @@ column changes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 SCHEMA_VERSION = 1
@@ -151,7 +153,9 @@ window_schema = pa.schema(
 #   positions    position of each such document, from 1; 0 if it was shown at several positions
 #   pair_counts  pairs in each list
 #   pair_i, _j   the two documents of every pair, as 0-based indices in the list; i < j
-#   u_ij, u_ji   weight of "i should be above j", and of the reverse
+#   u_ij, u_ji   weight of "i should be above j", and of the reverse; further weightings of the
+#                same pairs are in columns u_ij_NAME and u_ji_NAME (pairs/weightings.py)
+#   clicks       sessions of the list that clicked each document of doc_rows
 pairs_schema = pa.schema(
     [
         pa.field("query_id", pa.string(), nullable=False),
@@ -166,8 +170,16 @@ pairs_schema = pa.schema(
         pa.field("pair_j", pa.list_(pa.int32()), nullable=False),
         pa.field("u_ij", pa.list_(pa.float32()), nullable=False),
         pa.field("u_ji", pa.list_(pa.float32()), nullable=False),
+        pa.field("clicks", pa.list_(pa.float32()), nullable=False),
     ]
 )
+
+
+def with_weights(columns: Iterable[str]) -> pa.Schema:
+    """Return `pairs_schema` with further columns of weights."""
+    weights = pa.list_(pa.float32())
+    return pa.schema([*pairs_schema, *(pa.field(c, weights, nullable=False) for c in columns)])
+
 
 # One metric of a published table or model. Unique: (subject, against, segment, position, name)
 # within a stage. One folder per stage and subject; sorted by that key, nulls first.
@@ -233,9 +245,10 @@ truth_relevance_schema = pa.schema(
 # Unique: all columns but the last. Zero counts are omitted. Partitioned by `dt`; sorted by the
 # unique key, nulls last.
 #   condition  only sessions that clicked this position; 0: all sessions; -1: sessions that clicked
-#              every position of the bucket
+#              every position of the bucket, in a shuffle positions 1 and 2
 #   k, l       k = l: clicks at k; both 0: all sessions
-#   bucket, swapped   null for pages in no experiment
+#   bucket, swapped   null for pages in no experiment; shuffle:N: the pages of shuffles whose first
+#              N documents, at least 2, are in random order (all N of a page in bucket `shuffle`)
 swap_counts_schema = pa.schema(
     [
         pa.field("segment", pa.string()),

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support import propensity_loops as loops
-from tests.support.session_groups import counts_by_segment, group
+from tests.support.session_groups import counts_by_segment, group, sessions_of
 from ulr.experiments.buckets import parse_bucket
 from ulr.propensity.daily.arms import ArmTally, cut_counts, sum_counts
 from ulr.propensity.swap_counts import ALL_CLICKED, counts_of
@@ -165,3 +165,31 @@ def test_the_tally_grows_with_the_number_of_arms():
     counts = tally_of(batch_of(rows), max_position=2)
     assert len(counts) == 50
     assert all(f.buckets["1:2"].swapped.given(ALL_CLICKED).sum() == 4 for f in counts.values())
+
+
+def test_pages_of_shuffles_are_counted_by_their_shuffled_documents():
+    """The arm of a page is not used, and a page of one document has nothing to compare."""
+    rng = np.random.default_rng(7)
+    rows = [
+        group(draw(rng, 30, 3), bucket="shuffle"),
+        group(draw(rng, 30, 5), bucket="shuffle", swapped=True),
+        group(draw(rng, 30, 5), bucket="shuffle:3", swapped=False),
+        group(draw(rng, 30, 1), bucket="shuffle", swapped=True),
+        group(draw(rng, 30, 5), bucket="1:2", swapped=True),
+    ]
+    counts = tally_of(batch_of(rows[:3]), batch_of(rows[3:]), max_position=5)[None]
+    sessions = [[*sessions_of(row)] for row in rows]
+    assert list(counts.shuffles) == [3, 5]
+    assert list(counts.buckets) == ["1:2"]
+    for depth, own in ((3, sessions[0] + sessions[2]), (5, sessions[1])):
+        co_clicks, both = loops.arm_counts(own, 5, [(1, 2)])
+        assert counts.shuffles[depth].sessions == len(own)
+        assert counts.shuffles[depth].co_clicks.tolist() == co_clicks
+        assert counts.shuffles[depth].given(ALL_CLICKED).tolist() == both
+    assert counts.unswapped().sessions == 0
+
+
+def test_a_cut_leaves_all_counts_of_a_deeper_shuffle():
+    cut = cut_counts(rows_of(batch_of([group([[1, 1, 1, 1]], bucket="shuffle")])), 3)
+    counts = counts_of(cut, 3)
+    assert counts.shuffles[4].given(ALL_CLICKED).tolist() == [[1, 1, 1]] * 3

@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
 
-from tests.support.clicked_pairs import as_table, clicked_data
+from tests.support.clicked_pairs import as_table, clicked_data, with_even_queries
 from tests.support.python_workers import has_ended
 from tests.support.train_alone import train_alone
 from tests.support.waiting import wait_until
 from ulr.errors import UserError
+from ulr.pairs.weightings import training_columns, validation_columns
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.driver import DistributedOptions, train_on_spark
 from ulr.training.distributed.pair_files import PairFiles
@@ -210,3 +211,42 @@ def test_an_empty_table_and_features_of_several_lengths_are_rejected(spark, tmp_
         pq.write_table(content, file)
     with pytest.raises(UserError, match="one length for all"):
         train_on_spark(spark, PairFiles(str(tmp_path), files), PLAN, OPTIONS)
+
+
+CHOICE = replace(PLAN, method="auto", num_iterations=24, early_stopping_round=24,
+                 lightgbm={**SETTINGS, "num_leaves": "auto"})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def candidates(tmp_path_factory):
+    """Pairs with weights of every candidate."""
+    folder = tmp_path_factory.mktemp("candidates")
+    table = as_table(with_even_queries(clicked_data(160)))
+    columns = training_columns("auto")
+    for ij, ji in columns[1:]:  # of each candidate the other way round
+        table = table.append_column(ij, table["u_ji"]).append_column(ji, table["u_ij"])
+    for name, own in zip(validation_columns("auto"), columns[0], strict=True):
+        table = table.append_column(name, table[own])
+    file = str(folder / "part-0.parquet")
+    pq.write_table(table, file, row_group_size=20)
+    weights = {"weights": columns, "validation_weights": validation_columns("auto")}
+    return PairFiles(str(folder), [file], CHOICE.validation_fraction, **weights)
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize(
+    ("workers", "faults"), [(1, []), (2, []), (2, [(1, 3, "kill")]), (2, [(0, 21, "kill")])]
+)
+def test_the_choice_of_auto_does_not_depend_on_workers_or_their_loss(
+    spark, candidates, workers, faults, tmp_path
+):
+    alone = train_alone(candidates, CHOICE)
+    assert len(alone.choice["trials"]) == 6
+    checkpoints = Checkpoints(str(tmp_path), "method=auto", "abc")
+    result = train_on_spark(
+        spark, candidates, CHOICE, DistributedOptions(workers), checkpoints,
+        on_iteration=partial(fail, faults=faults),
+    )  # fmt: skip
+    assert result.ranker.model_text() == alone.model_text()
+    assert result.ranker.choice == alone.choice
+    assert len(result.failures) == len(faults)

@@ -17,7 +17,7 @@ from ulr.engine.columns import hashes
 from ulr.errors import UserError
 from ulr.training.bins import in_sample
 from ulr.training.distributed import pair_files, prepare
-from ulr.training.distributed.pair_files import PairFiles
+from ulr.training.distributed.pair_files import PairFiles, read_batches
 from ulr.training.distributed.query_index import build_query_index, run_on_threads, sample_rows
 from ulr.training.distributed.task import Job, train_worker
 from ulr.training.local import make_ranker
@@ -118,6 +118,31 @@ def test_workers_train_the_model_of_one_process(tmp_path, workers, row_group):
         assert 0 < report.rows <= size.rows
 
 
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_workers_train_the_linear_model_of_one_process_on_all_queries(tmp_path, workers):
+    source = write_files(tmp_path, row_group=5)
+    plan = replace(PLAN, method="joint", ranker="linear", feature_names=list("abcdef"))
+    alone = train_alone(source, replace(plan, validation_fraction=0.0))
+    learner, prepared = plan.learner(), None
+    if workers > 1:
+        run = run_on_threads(len(source.all), 1)
+        prepared = prepare.prepare(run, source, plan, learner, workers)
+    job = Job(source, plan, learner, prepared, None, "token", 60.0)
+    results = on_threads(workers, lambda c: train_worker(c, job))
+    assert sum(report.rows for _, report, _ in results) == DATA.pairs.rows
+    for state, _, size in results:
+        assert make_ranker(state, plan.early_stopping_metric).model_text() == alone.model_text()
+        assert size.queries == QUERIES
+
+
+def test_features_with_another_number_of_names_are_rejected_by_both_rankers(tmp_path):
+    source = write_files(tmp_path)
+    for ranker in ("trees", "linear"):
+        plan = replace(PLAN, method="joint", ranker=ranker, feature_names=["a", "b"])
+        with pytest.raises(UserError, match="has 2 names, but its rows have 6 features"):
+            prepare.prepare(run_on_threads(3, 1), source, plan, plan.learner(), 2)
+
+
 def test_a_file_that_changes_after_it_was_indexed_is_an_error(tmp_path):
     source = write_files(tmp_path, row_group=1000)
     placement = prepare.place(index_of(source), 2)
@@ -136,3 +161,9 @@ def test_files_with_other_list_types_and_null_labels_are_read(tmp_path):
     pq.write_table(table, file)
     index = index_of(PairFiles(str(tmp_path), [file]))
     assert index.rows.tolist() == np.diff(DATA.pairs.query_rows).tolist()
+
+
+def test_a_table_of_another_version_is_named(tmp_path):
+    source = replace(write_files(tmp_path, row_group=1000), validation_weights=("u_ij_old", "u_ji"))
+    with pytest.raises(UserError, match=r"no column u_ij_old.*run `ulr pairs` again"):
+        next(iter(read_batches(source, 0)))

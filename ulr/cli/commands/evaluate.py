@@ -17,7 +17,7 @@ from ulr.evaluation.totals import Estimate, metric_values
 from ulr.pipeline.judge import estimates_of, evaluate_window, load_model_text
 from ulr.warehouse.tables import open_warehouse
 
-EXAMPLE = "ulr evaluate --date 2026-01-01..2026-01-03 --model joint"
+EXAMPLE = "ulr evaluate --date 2026-01-01..2026-01-03 --model auto"
 
 SHOWN = ("ndcg_at_1", "ndcg_at_10", "map", "snips_dcg", "snips_arp", "ips_dcg", "pair_loss")
 

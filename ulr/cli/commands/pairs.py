@@ -15,7 +15,7 @@ from ulr.pairs.stage import build_pairs
 from ulr.pipeline.describe import describe_pairs
 from ulr.warehouse.tables import open_warehouse
 
-EXAMPLE = "ulr pairs --date 2026-01-01..2026-01-03 --set pairs.method=joint"
+EXAMPLE = "ulr pairs --date 2026-01-01..2026-01-03"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from ulr.config.settings import Settings
 from ulr.pipeline.fit import Trial, fit
 from ulr.warehouse.tables import open_warehouse
 
-EXAMPLE = "ulr train --set pairs.method=joint --set train.num_workers=2"
+EXAMPLE = "ulr train --set train.num_workers=2"
 
 configure = add_force
 
@@ -21,4 +21,6 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     trial = Trial(settings.pairs.method, open_warehouse(settings.warehouse), settings)
     (outcome,) = fit([trial], TERMINAL, force=args.force)
     failures = outcome.training.failures if outcome.training else []
-    return CommandResult(outcome.to_json() | {"failures": failures})
+    ranker = outcome.training.ranker if outcome.training else None
+    details = {"choice": ranker.choice, "warnings": ranker.warnings} if ranker else {}
+    return CommandResult(outcome.to_json() | {"failures": failures, **details})

@@ -24,7 +24,14 @@ from ulr.kernels.jit import code_folder, stored_functions
 
 EXAMPLE = "ulr warm-up"
 DATE = "2026-01-01"
-STEPS = (("simulate",), ("nightly", "--date", DATE), ("compare", "--date", DATE))
+_LEARNING = ("naive", "joint", "unbiased-lambdamart", "dla", "labels")  # one of each kind
+_LINEAR = ("--set", "train.ranker=linear", "--set")
+STEPS = (
+    ("simulate",),
+    ("nightly", "--date", DATE),
+    ("compare", "--date", DATE, "--set", f"compare.methods=[{','.join(_LEARNING)}]"),
+    ("compare", "--date", DATE, *_LINEAR, "compare.methods=[naive,dla]"),
+)
 
 configure = no_options
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ulr.engine.columns import patterns_of, whole
-from ulr.experiments.buckets import MAX_SIDE, parse_bucket
+from ulr.engine.columns import lists, patterns_of, whole
+from ulr.experiments.buckets import MAX_SIDE, SHUFFLE, is_shuffle, parse_bucket
 from ulr.kernels.swap_tally import LAYERS, count_arms, empty_co_clicks, unpack_co_clicks
 from ulr.propensity.swap_counts import ALL_CLICKED
 from ulr.warehouse.schema import swap_counts_schema
@@ -28,14 +28,17 @@ class ArmKey(NamedTuple):
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """The positions that the bucket moves."""
+        """The positions that the bucket moves, or positions 1 and 2 of a shuffle."""
+        if is_shuffle(self.bucket):
+            return (1, 2)
         return parse_bucket(self.bucket).positions if self.bucket else ()
 
 
 class ArmTally:
     """Totals of sessions and co-clicks per arm; memory grows with the counts that are not 0.
 
-    A page in a bucket whose arm is unknown is not counted.
+    A page in a bucket whose arm is unknown is not counted. The pages of shuffles are counted by the
+    number of their shuffled documents; those with fewer than 2 are not counted.
     """
 
     def __init__(self) -> None:
@@ -45,7 +48,7 @@ class ArmTally:
         self._co_clicks = empty_co_clicks()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Count a batch with the columns ARM_COLUMNS."""
+        """Count a batch with the columns ARM_COLUMNS, and doc_ids if it has pages of shuffles."""
         arm = self._arm_of_rows(batch)
         self._co_clicks = count_arms(
             arm, patterns_of(batch), self._moved, self._sessions, self._co_clicks
@@ -54,7 +57,7 @@ class ArmTally:
     def _arm_of_rows(self, batch: pa.RecordBatch) -> np.ndarray:
         """Return the arm of every row (int64), -1 if it is unknown, without sorting the rows."""
         segment, segments = codes_of(batch["segment"])
-        bucket, buckets = codes_of(batch["bucket"])
+        bucket, buckets = _by_depth(batch)
         arm = pc.fill_null(batch["swapped"].cast(pa.int8()), 2).to_numpy(zero_copy_only=False)
         code = (segment * len(buckets) + bucket) * 3 + arm
         arm_of_code = np.full(len(segments) * len(buckets) * 3, -1, np.int64)
@@ -63,7 +66,11 @@ class ArmTally:
             name = buckets[rest % len(buckets)]
             if name is None:
                 swapped = None
+            elif is_shuffle(name):
+                swapped = True
             elif swapped is None:
+                continue
+            if name == SHUFFLE:
                 continue
             arm_of_code[c] = self._arm(ArmKey(segments[rest // len(buckets)], name, swapped))
         return arm_of_code[code]
@@ -100,6 +107,25 @@ class ArmTally:
         return pa.Table.from_arrays(columns, schema=swap_counts_schema)
 
 
+def has_shuffle(buckets: pa.Array | pa.ChunkedArray) -> bool:
+    """Return whether a page of a shuffle is among the pages."""
+    return any(is_shuffle(name) for name in codes_of(buckets)[1])
+
+
+def _by_depth(batch: pa.RecordBatch) -> tuple[np.ndarray, list[str | None]]:
+    """Return the codes of the buckets, those of shuffles by their number of shuffled documents."""
+    code, names = codes_of(batch["bucket"])
+    shuffles = [(c, parse_bucket(n).shuffled) for c, n in enumerate(names) if n and is_shuffle(n)]
+    for old, first in shuffles:
+        rows = np.flatnonzero(code == old)
+        lengths = lists(batch["doc_ids"]).lengths[rows]
+        for depth in np.unique(np.minimum(lengths, first or lengths.max(initial=0))).tolist():
+            own = lengths >= depth if depth == first else lengths == depth
+            code[rows[own]] = len(names)
+            names.append(f"{SHUFFLE}:{depth}" if depth > 1 else SHUFFLE)
+    return code, names
+
+
 def codes_of(column: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, list[str | None]]:
     """Return a code (int64) per row and the name of each code; the last code stands for null."""
     array = whole(column)
@@ -124,7 +150,8 @@ def cut_counts(rows: pa.Table, max_position: int) -> pa.Table:
     A bucket that moves a deeper position keeps only the counts over all of its sessions.
     """
     names = pc.unique(rows["bucket"]).drop_null()
-    deep = [n for n in names.to_pylist() if parse_bucket(n).last_position > max_position]
+    swaps = [name for name in names.to_pylist() if not is_shuffle(name)]
+    deep = [name for name in swaps if parse_bucket(name).last_position > max_position]
     conditional = pc.not_equal(rows["condition"], 0)
     cut = pc.and_(conditional, pc.is_in(rows["bucket"], pa.array(deep, pa.string())))
     return rows.filter(pc.and_not(pc.less_equal(rows["l"], max_position), cut))

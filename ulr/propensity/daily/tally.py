@@ -10,7 +10,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from ulr.engine.columns import lists
-from ulr.propensity.daily.arms import ARM_COLUMNS, ArmTally
+from ulr.propensity.daily.arms import ARM_COLUMNS, ArmTally, has_shuffle
 from ulr.propensity.daily.documents import (
     DOCUMENT_COLUMNS,
     document_rows,
@@ -25,7 +25,7 @@ MERGE_ROWS = 1_000_000  # rows of documents held in memory before they are merge
 def tally_file(fs: pafs.FileSystem, path: str, arms: ArmTally) -> Iterator[pa.Table]:
     """Add the file's pages to `arms`; yield its documents as merged `swap_documents_schema`.
 
-    The columns with ids are read for row groups that have a page in a bucket 1:k.
+    The columns with ids are read for row groups that have a page in a bucket 1:k or in a shuffle.
     """
     pending: list[pa.Table] = []
     with fs.open_input_file(path) as source:
@@ -33,14 +33,14 @@ def tally_file(fs: pafs.FileSystem, path: str, arms: ArmTally) -> Iterator[pa.Ta
         for number in range(file.num_row_groups):
             batches = _read(file, number, ARM_COLUMNS)
             second = [second_index(batch["bucket"]) for batch in batches]
+            swaps = any(index.any() for index in second)
+            if swaps or any(has_shuffle(batch["bucket"]) for batch in batches):
+                ids = _read(file, number, DOCUMENT_COLUMNS)
+                batches = [_joined(a, b) for a, b in zip(batches, ids, strict=True)]
             for batch in batches:
                 arms.add(batch)
-            if any(index.any() for index in second):
-                ids = file.iter_batches(
-                    ROWS_PER_BATCH, [number], DOCUMENT_COLUMNS, use_threads=False
-                )
-                for batch, more, index in zip(batches, ids, second, strict=True):
-                    pending.append(_documents(batch, more, index))
+            if swaps:
+                pending += [_documents(b, i) for b, i in zip(batches, second, strict=True)]
             if sum(table.num_rows for table in pending) > MERGE_ROWS:
                 pending = [merge_documents(pending)]
                 if pending[0].num_rows > MERGE_ROWS // 2:  # merging frees little
@@ -52,9 +52,12 @@ def _read(file: pq.ParquetFile, number: int, columns: list[str]) -> list[pa.Reco
     return list(file.iter_batches(ROWS_PER_BATCH, [number], columns, use_threads=False))
 
 
-def _documents(batch: pa.RecordBatch, ids: pa.RecordBatch, second: np.ndarray) -> pa.Table:
-    groups = pa.RecordBatch.from_arrays(
+def _joined(batch: pa.RecordBatch, ids: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
         [*batch.columns, *ids.columns], [*batch.schema.names, *ids.schema.names]
     )
-    rows = np.flatnonzero((second > 0) & (lists(ids["doc_ids"]).lengths > 0))
+
+
+def _documents(groups: pa.RecordBatch, second: np.ndarray) -> pa.Table:
+    rows = np.flatnonzero((second > 0) & (lists(groups["doc_ids"]).lengths > 0))
     return document_rows(groups, rows, second[rows])

@@ -1,8 +1,8 @@
-"""Lines over whole numbers, such as positions or iterations."""
+"""Lines over whole numbers, such as positions or iterations, or over named values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from markupsafe import Markup
@@ -24,20 +24,23 @@ class Line:
     """
 
     name: str
-    x: Sequence[int]
+    x: Sequence[float]
     y: Sequence[float | None]
     kind: str = "strong"
     marks: str = "dots"
     band: Sequence[tuple[float | None, float | None]] = field(default_factory=list)
 
-    def points(self) -> list[tuple[int, float]]:
+    def points(self) -> list[tuple[float, float]]:
         """Return the points that have a value."""
         return [(x, y) for x, y in zip(self.x, self.y, strict=True) if known(y)]
 
 
 @dataclass(frozen=True)
 class LinesChart:
-    """Lines, each named at its right end. rule: x and label of a vertical line."""
+    """Lines, each named at its right end. rule: x and label of a vertical line.
+
+    x_labels: the values of x that get a tick, with its text; empty: round whole numbers.
+    """
 
     title: str
     lines: Sequence[Line]
@@ -46,6 +49,7 @@ class LinesChart:
     log: bool = False
     height: int | None = None
     rule: tuple[int, str] | None = None
+    x_labels: Mapping[float, str] = field(default_factory=dict)
 
     def draw(self, width: int) -> Markup:
         """Return the chart as SVG."""
@@ -54,8 +58,9 @@ class LinesChart:
         frame = svg.Frame(width, height, left=46, right=min(names, width * 0.4), top=34)
         x, y = self._scales(frame)
         ticks = x.ticks(5 if frame.narrow and x.high - x.low > 12 else 10)
-        whole = [tick for tick in ticks if tick == int(tick)]
-        parts = [*frame.y_axis(y, self.y_name), *frame.x_axis(x, whole, self.x_name)]
+        whole = [tick for tick in self.x_labels or ticks if self.x_labels or tick == int(tick)]
+        x_axis = frame.x_axis(x, whole, self.x_name, self.x_labels)
+        parts = [*frame.y_axis(y, self.y_name), *x_axis]
         if self.rule is not None:
             parts += _rule(frame, x(self.rule[0]), self.rule[1])
         parts += [part for line in self.lines for part in _draw_line(line, x, y)]
@@ -71,7 +76,9 @@ class LinesChart:
             low, high = max(low, 1e-4) / 1.12, max(high, 2e-4) * 1.12
         places = [at for line in self.lines for at in line.x]
         first, last = min(places), max(places)
-        return frame.x(first, max(last, first + 1)), frame.y(low, high, log=self.log)
+        if last == first:
+            last = first + 1
+        return frame.x(first, last), frame.y(low, high, log=self.log)
 
 
 def _describe(line: Line) -> str:
@@ -107,9 +114,9 @@ def _draw_line(line: Line, x: Scale, y: Scale) -> list[Markup]:
     return parts
 
 
-def _runs(line: Line) -> list[list[tuple[int, float]]]:
+def _runs(line: Line) -> list[list[tuple[float, float]]]:
     """Return the stretches of two or more points without a missing value."""
-    runs: list[list[tuple[int, float]]] = [[]]
+    runs: list[list[tuple[float, float]]] = [[]]
     for x, y in zip(line.x, line.y, strict=True):
         if known(y):
             runs[-1].append((x, y))

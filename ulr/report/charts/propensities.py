@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from importlib.resources import files
 
-from markupsafe import Markup
-
-from ulr.report.charts import svg
+from ulr.report.charts.files import svg_file
 from ulr.report.charts.lines import Line, LinesChart
 from ulr.report.facts import Row, segment_name, segments_of
 
-HEIGHT, MARGIN, COLOURS = 340, 20, 5  # COLOURS: segment-1 .. segment-5 of chart.css
+HEIGHT, COLOURS = 340, 5  # COLOURS: segment-1 .. segment-5 of chart.css
 
 
 def curve_line(rows: Sequence[Row], name: str, kind: str) -> Line:
@@ -42,20 +38,5 @@ def propensities_svg(rows: Sequence[Row], truth: Sequence[Row] = ()) -> str:
             lines.append(Line("", list(theta), list(theta.values()), kind, "crosses"))
     title = f"theta by {rows[0]['estimator']}, relative to position 1 (log scale), 95% intervals"
     title += "; crosses: true values" if truth else ""
-    width, height = svg.WIDTHS[0], HEIGHT
-    chart = LinesChart(title, lines, "position", title, log=True, height=height)
-    return svg.chart(
-        width + 2 * MARGIN, height + 2 * MARGIN, title,
-        svg.element("style", Markup(_light_style())),
-        svg.element("rect", width="100%", height="100%", class_="paper"),
-        svg.element("g", chart.draw(width), transform=f"translate({MARGIN} {MARGIN})"),
-        xmlns="http://www.w3.org/2000/svg",
-    ) + "\n"  # fmt: skip
-
-
-def _light_style() -> str:
-    """Return chart.css with the colours of the light page; many viewers have no CSS variables."""
-    page, chart = (files("ulr.report").joinpath(name).read_text(encoding="utf-8")
-                   for name in ("page.css", "chart.css"))  # fmt: skip
-    light = dict(re.findall(r"--([\w-]+): ([^;]+);", page.partition("@media")[0]))
-    return re.sub(r"var\(--([\w-]+)\)", lambda match: light[match[1]], chart)
+    chart = LinesChart(title, lines, "position", title, log=True, height=HEIGHT)
+    return svg_file(title, chart, HEIGHT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -102,10 +103,17 @@ class Frame:
         """Return the vertical scale."""
         return Scale(low, high, self.base, self.top, log)
 
-    def x_axis(self, x: Scale, ticks: list[float], name: str) -> list[Markup]:
-        """Return tick labels and the name below the plot."""
+    def x_axis(
+        self,
+        x: Scale,
+        ticks: Sequence[float],
+        name: str,
+        texts: Mapping[float, str] | None = None,
+    ) -> list[Markup]:
+        """Return tick labels and the name below the plot. texts: of ticks, if not the number."""
         middle = (self.left + self.width - self.right) / 2
-        labels = [text(x(t), self.base + 18, tick_label(t), "tick", "middle") for t in ticks]
+        named = {tick: tick_label(tick) for tick in ticks} | dict(texts or {})
+        labels = [text(x(t), self.base + 18, named[t], "tick", "middle") for t in ticks]
         return [*labels, text(middle, self.base + 36, name, "axis", "middle")]
 
     def y_axis(self, y: Scale, name: str) -> list[Markup]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ulr.report.blocks import Figure, Table
+from ulr.report.blocks import Cell, Code, Figure, Table
 from ulr.report.charts.lines import Line, LinesChart
 from ulr.report.facts import Facts, Row, by_method, require
-from ulr.report.format import count, fixed, significant
+from ulr.report.format import Number, count, fixed, significant
 from ulr.report.metrics import metric_name
 
 POINTS, ROWS = 240, 60  # at most, of a curve and of its table
@@ -21,7 +22,7 @@ def context(facts: Facts) -> dict[str, Any]:
         "several": len(trainings) > 1,
         "trainings": [_training(n, record) for n, record in list(trainings.items())[:DRAWN]],
         "left": len(trainings) - DRAWN,
-        "learns_bias": any(record.get("t_plus") for record in trainings.values()),
+        "learns_bias": any(_learned(record) for record in trainings.values()),
     }
 
 
@@ -31,10 +32,31 @@ def _training(name: str, record: Row) -> dict[str, Any]:
         **{key: count(record.get(key)) for key in ("trees", "rows", "pairs", "queries")},
         "has_counts": bool(record.get("rows")),
         "failures": record.get("failures") or [],
+        "warnings": record.get("warnings") or [],
+        "choice": _choice(name, record.get("choice")),
         "curves": [_learning_curve(name, metric, values, record.get("trees"))
                    for metric, values in (record.get("validation") or {}).items()],
-        "bias": _bias(name, record) if record.get("t_plus") else None,
+        "bias": _bias(name, record) if _learned(record) else None,
     }  # fmt: skip
+
+
+def _choice(name: str, choice: Row | None) -> dict[str, Any] | None:
+    """Return what method auto chose, and a table of the trials behind it."""
+    if choice is None:
+        return None
+    headings = ["method", "leaves", "trees", "held-out loss", "difference", "standard error"]
+    losses = ("loss", "difference", "standard_error")
+    rows: list[list[Cell]] = [
+        [Code(t["method"]), count(t["num_leaves"]), count(t["trees"]), *_losses(t, losses)]
+        for t in choice["trials"]
+    ]
+    table = Table(f"Trials of {name}", headings, rows) if rows else None
+    chosen = {key: choice[key] for key in ("method", "num_leaves", "reason")}
+    return {**chosen, "table": table}
+
+
+def _losses(trial: Row, names: Sequence[str]) -> list[Number]:
+    return [significant(trial[name], 4) for name in names]
 
 
 def _learning_curve(name: str, metric: str, values: list[float], trees: int | None) -> Figure:
@@ -57,15 +79,32 @@ def _evenly(size: int, most: int) -> list[int]:
     return sorted({round(n * (size - 1) / (most - 1)) for n in range(most)})
 
 
+def _learned(record: Row) -> dict[str, list[float]]:
+    """Return the learned biases of a training by their names on the page; empty: none."""
+    names = {"t+": "t_plus", "t−": "t_minus", "examination": "position_bias"}
+    return {name: record[key] for name, key in names.items() if record.get(key)}
+
+
 def _bias(name: str, record: Row) -> Figure:
-    plus, minus = record["t_plus"], record["t_minus"]
-    positions = list(range(1, len(plus) + 1))
-    lines = [Line("t+", positions, plus), Line("t−", positions, minus, "plain")]
-    rows = [[count(k), fixed(p), fixed(m)] for k, p, m in zip(positions, plus, minus, strict=True)]
+    learned = _learned(record)
+    positions = list(range(1, len(next(iter(learned.values()))) + 1))
+    lines = [
+        Line(bias, positions, values, "plain" if bias == "t−" else "strong")
+        for bias, values in learned.items()
+    ]
+    rows = [
+        [count(k), *map(fixed, values)]
+        for k, *values in zip(positions, *learned.values(), strict=True)
+    ]
+    meaning = "The examination learned with the trees, relative to position 1."
+    if "t+" in learned:
+        meaning = (
+            "t+ is the ratio of clicks to relevance at a position, t− the ratio of missing "
+            "clicks to irrelevance; both relative to position 1."
+        )
     return Figure(
         LinesChart("Learned biases by position", lines, "position", "bias, relative to position 1",
                    height=260),
-        "t+ is the ratio of clicks to relevance at a position, t− the ratio of missing clicks to "
-        "irrelevance; both relative to position 1.",
-        Table(f"Learned biases of {name}", ["position", "t+", "t−"], rows),
+        meaning,
+        Table(f"Learned biases of {name}", ["position", *learned], rows),
     )  # fmt: skip

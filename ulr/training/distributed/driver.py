@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -27,6 +28,8 @@ from ulr.training.distributed.task import Job, WorkerCallback, WorkerReport
 from ulr.training.distributed.telemetry import EventCallback, listen_for_events
 from ulr.training.local import TrainedRanker, make_ranker
 from ulr.training.plan import TrainPlan
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,8 @@ def train_on_spark(
             options.max_retries,
         )
     ranker = make_ranker(state, plan.early_stopping_metric)
+    for warning in ranker.warnings:
+        _LOG.warning("%s: %s", plan.method, warning)
     return TrainingResult(ranker, reports, failures, size.queries, size.rows, size.pairs)
 
 

@@ -15,20 +15,19 @@ from dataclasses import replace
 from ulr.kernels.threads import use_threads
 from ulr.training.checkpoint import TrainState
 from ulr.training.distributed.communicator import Communicator
-from ulr.training.distributed.local_communicator import LocalCommunicator, local_pair
+from ulr.training.distributed.local_communicator import local_pair
 from ulr.training.distributed.peer import PeerLost
 from ulr.training.loop import (
+    AnyCommunicator,
     CheckpointCallback,
     IterationCallback,
     Timings,
-    TrainingLoop,
     ignore,
 )
 from ulr.training.parameters import Learner
 from ulr.training.plan import TrainPlan
+from ulr.training.selection import Selection
 from ulr.training.shard import RankShards
-
-AnyCommunicator = Communicator | LocalCommunicator
 
 
 def rank_count(workers: int, queries: int) -> int:
@@ -54,9 +53,9 @@ def train_local_ranks(
 
     def train_rank(index: int, communicator: AnyCommunicator) -> tuple[TrainState, Timings]:
         use_threads(threads, callers=len(shards))
-        loop = TrainingLoop(communicator, plan, learner, shards[index], state)
-        end = loop.run(on_checkpoint, on_iteration) if index == 0 else loop.run()
-        return end, loop.timings
+        own = Selection(communicator, plan, learner, shards[index])
+        end = own.run(state, on_checkpoint, on_iteration) if index == 0 else own.run(state)
+        return end, own.timings
 
     if alone:
         return train_rank(0, communicator)

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.errors import TemporaryFailure
-from ulr.training.bins import Bins, make_bins
+from ulr.training.biases import LearnedBiases
+from ulr.training.bins import Bins, check_names, make_bins
 from ulr.training.distributed.balance import assign_queries
 from ulr.training.distributed.local_ranks import rank_count
 from ulr.training.distributed.pair_files import PairFiles, read_batches
@@ -19,9 +20,9 @@ from ulr.training.distributed.query_index import (
     build_query_index,
     sample_rows,
 )
-from ulr.training.objective import Biases
 from ulr.training.parameters import Learner
-from ulr.training.plan import TrainPlan
+from ulr.training.plan import LINEAR, TrainPlan
+from ulr.training.standardize import Standardization, standardization_of
 
 TRAIN, VALIDATION = "train", "validation"
 
@@ -57,11 +58,12 @@ class TrainingSize:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Bins, placement of the queries, biases before the first iteration, and size."""
+    """Bins, or the scale of features of a linear ranker; placement of the queries, biases before
+    the first iteration, and size."""
 
-    bins: Bins
+    encoding: Bins | Standardization
     placement: Placement
-    biases: Biases | None
+    biases: LearnedBiases | None
     size: TrainingSize
 
 
@@ -74,16 +76,23 @@ def prepare(
     train = ~index.validation
     counts = (int(count[train].sum()) for count in (train, index.rows, index.pairs))
     return Prepared(
-        bins=make_bins(sample, learner.lightgbm, plan.feature_names),
+        encoding=_encoding(sample, plan, learner),
         placement=place(index, workers),
         biases=plan.initial_biases(index.max_position),
         size=TrainingSize(*counts),
     )
 
 
+def _encoding(sample: np.ndarray, plan: TrainPlan, learner: Learner) -> Bins | Standardization:
+    if plan.ranker == LINEAR:
+        check_names(plan.feature_names, sample.shape[1])
+        return standardization_of(sample)
+    return make_bins(sample, learner.lightgbm, plan.feature_names)
+
+
 def _drop_unused_validation(index: QueryIndex, plan: TrainPlan) -> QueryIndex:
     """Train on the held-out queries too unless early stopping needs them."""
-    if plan.early_stopping_round > 0 and not index.validation.all():
+    if plan.validates and not index.validation.all():
         return index
     return replace(index, validation=np.zeros_like(index.validation))
 

@@ -10,32 +10,22 @@ import json
 import resource
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from ulr.training.checkpoint import Checkpoints, TrainState, state_from_json
-from ulr.training.data import read_pairs
 from ulr.training.distributed.communicator import Communicator
-from ulr.training.distributed.local_ranks import train_local_ranks
 from ulr.training.distributed.pair_files import PairFiles
-from ulr.training.distributed.prepare import (
-    TRAIN,
-    VALIDATION,
-    Prepared,
-    TrainingSize,
-    prepare,
-    read_shards,
-)
+from ulr.training.distributed.prepare import Prepared, TrainingSize, prepare
 from ulr.training.distributed.query_index import run_on_threads
 from ulr.training.distributed.rendezvous import Address
 from ulr.training.distributed.telemetry import EventSender
+from ulr.training.distributed.work import Train, load_work
 from ulr.training.loop import Timings
 from ulr.training.parameters import Learner
 from ulr.training.plan import TrainPlan
-from ulr.training.shard import RankShards, ShardBuilder
 
 WorkerCallback = Callable[[int, int, int], None]
 _MAX_STATE_BYTES = 1 << 30  # of a checkpoint
@@ -92,19 +82,19 @@ def train_worker(
     if start.finished:
         return start, WorkerReport(communicator.rank, 0, 0, start.num_iterations), prepared.size
     ready = time.monotonic()
-    shards = _build_shards(communicator, job, prepared, start.model)
+    work = load_work(communicator, job, prepared, start)
     communicator.allgather(b"ready")  # so that no worker's time includes another one's ingestion
     ingested, network_before = time.monotonic(), communicator.seconds
-    state, timings = _train(communicator, shards, job, start)
+    state, timings = _train(communicator, job, work.train)
     seconds = {**vars(timings), "prepare": ready - started, "ingest": ingested - ready,
                "train": time.monotonic() - ingested}  # fmt: skip
-    if len(shards) == 1:
+    if work.ranks == 1:
         seconds["network"] = communicator.seconds - network_before
     peak = peak_bytes()
     report = WorkerReport(
         rank=communicator.rank,
-        rows=sum(own.train.rows for own in shards),
-        pairs=sum(own.train.data.pairs.pairs for own in shards),
+        rows=work.rows,
+        pairs=work.pairs,
         resumed_at=start.num_iterations,
         seconds={name: round(value, 6) for name, value in seconds.items()},
         network_calls=communicator.calls,
@@ -137,30 +127,7 @@ def _starting_state(
     return state_from_json(json.loads(content), prepared.biases), damage
 
 
-def _build_shards(
-    communicator: Communicator, job: Job, prepared: Prepared, model: str
-) -> list[RankShards]:
-    """Read and bin the rows of this worker: its ranks at the same time, if there are two."""
-    ranks = range(communicator.rank, len(prepared.placement.rows), communicator.size)
-    threads = max(1, job.threads // len(ranks))  # LightGBM has one number of threads per process
-    parameters = {**prepared.bins.parameters, "num_threads": threads}
-    bins = replace(prepared.bins, parameters=parameters)
-
-    def build(rank: int) -> RankShards:
-        counts = zip((TRAIN, VALIDATION), prepared.placement.rows[rank], strict=True)
-        builders = {kind: ShardBuilder(bins, rows, model) for kind, rows in counts if rows}
-        for kind, table in read_shards(job.source, prepared.placement, rank, threads=threads > 1):
-            builders[kind].add(read_pairs([table]))
-        shards = {kind: builder.finish() for kind, builder in builders.items()}
-        return RankShards(shards[TRAIN], shards.get(VALIDATION))
-
-    with ThreadPoolExecutor(len(ranks)) as pool:
-        return list(pool.map(build, ranks))
-
-
-def _train(
-    communicator: Communicator, shards: list[RankShards], job: Job, state: TrainState
-) -> tuple[TrainState, Timings]:
+def _train(communicator: Communicator, job: Job, train: Train) -> tuple[TrainState, Timings]:
     first, started = communicator.rank == 0, time.monotonic()
     sender = EventSender(job.driver if first else None, job.token)
 
@@ -175,10 +142,7 @@ def _train(
             job.checkpoints.save(state)
 
     try:
-        return train_local_ranks(
-            communicator, shards, job.plan, job.learner, state, threads=job.threads,
-            on_checkpoint=on_checkpoint, on_iteration=on_iteration,
-        )  # fmt: skip
+        return train(on_checkpoint, on_iteration)
     finally:
         sender.close()
 

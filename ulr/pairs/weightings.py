@@ -1,0 +1,76 @@
+"""The weightings of a pair table: the weights that training and validation use.
+
+A table holds its lists, features and pairs once, and a pair of columns for each weighting. The
+columns `u_ij` and `u_ji` are those of the method, or of the first candidate of `auto`; the weights
+of the validation loss are in `u_ij_validation` and `u_ji_validation`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ulr.pairs.weights import AUTO, LABELS
+
+JOINT = "joint"
+VALIDATION = "validation"
+# Their validation loss has their own weights: `joint` does not hold for clicks with trust bias.
+_OWN_VALIDATION = ("affine",)
+
+
+class Weighting(NamedTuple):
+    """One pair of weight columns.
+
+    name     of the columns: u_ij_NAME; the first weighting of a table is u_ij, whatever its name
+    method   whose weights they are
+    precise  whether they are multiplied by precision and saturate with traffic (section 4.6)
+    """
+
+    name: str
+    method: str
+    precise: bool = False
+
+    @property
+    def label(self) -> str:
+        """The weighting in words."""
+        return f"{self.method} with precision" if self.precise else self.method
+
+    @property
+    def smoothed(self) -> bool:
+        """Whether co-clicks are smoothed by the prior, which takes a pass to estimate."""
+        return self.method == JOINT and self.name != VALIDATION
+
+
+# The first is published if no other has a significantly lower validation loss.
+CANDIDATES = (
+    Weighting("joint", JOINT, precise=True),
+    Weighting("robust", "robust", precise=True),
+    Weighting("pns", "pns", precise=True),
+    Weighting("robust_plus", "robust+", precise=True),
+    Weighting("joint_plain", JOINT),
+)
+
+
+def weightings_of(method: str, *, precise: bool = False) -> tuple[Weighting, ...]:
+    """Return the weightings of a method's table, in the order of its columns."""
+    validation = Weighting(VALIDATION, method if method in _OWN_VALIDATION else JOINT, precise=True)
+    if method == AUTO:
+        return (*CANDIDATES, validation)
+    own = Weighting(method, method, precise and method != LABELS)
+    return (own,) if method == LABELS else (own, validation)
+
+
+def column_names(weightings: tuple[Weighting, ...]) -> list[tuple[str, str]]:
+    """Return the names of the two columns of each weighting."""
+    suffixes = ["", *(f"_{weighting.name}" for weighting in weightings[1:])]
+    return [(f"u_ij{suffix}", f"u_ji{suffix}") for suffix in suffixes]
+
+
+def training_columns(method: str) -> list[tuple[str, str]]:
+    """Return the columns that a method trains on: one pair, or one for each candidate."""
+    columns = column_names(weightings_of(method))
+    return columns[: len(CANDIDATES)] if method == AUTO else columns[:1]
+
+
+def validation_columns(method: str) -> tuple[str, str]:
+    """Return the columns of the validation loss."""
+    return column_names(weightings_of(method))[-1]
