@@ -121,6 +121,7 @@ def write_pairs(folder: Path, queries: int, width: int) -> None:
             "pair_j": (PAIRS, j.astype(np.int32)),
             "u_ij": (PAIRS, clicks[0].astype(np.float32)),
             "u_ji": (PAIRS, clicks[1].astype(np.float32)),
+            "clicks": (DOCS, np.zeros(per_file * DOCS, np.float32)),
         }
         columns = [pa.array([f"q{number}-{q}" for q in range(per_file)])]
         for name in pairs_schema.names[1:]:

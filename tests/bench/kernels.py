@@ -100,6 +100,7 @@ def _distinct_rankings(queries: int) -> PairLists:
         np.arange(queries + 1) * ROWS, np.arange(queries + 1) * LISTS, at * SHOWN, pairs.offsets,
         documents.reshape(-1).astype(np.int32),
         np.tile(np.arange(1, SHOWN + 1, dtype=np.int32), lists), *pairs[1:],
+        clicked.reshape(-1).astype(np.float32),
     )  # fmt: skip
 
 

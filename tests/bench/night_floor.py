@@ -20,6 +20,7 @@ from ulr.groups.window import groups_files, window_dates
 from ulr.pairs.config import make_pair_config
 from ulr.pairs.prior import co_click_sums, prior_variance
 from ulr.pairs.table import build_pair_table
+from ulr.pairs.weightings import training_columns, validation_columns
 from ulr.pipeline.fit import Trial, plan_of
 from ulr.propensity.examination import load_examination
 from ulr.training.data import read_pairs, split_queries
@@ -48,11 +49,11 @@ def floor_seconds(settings: Settings, date: str, methods: Sequence[str]) -> dict
     models = {}
     for method, table in zip(methods, tables, strict=True):
         trial = Trial(method, warehouse, settings.with_method(method))
-        data = read_pairs([table])
+        data = read_pairs([table], training_columns(method))
         held = sample_queries(
             data.query_ids, trial.settings.train.validation_fraction, "validation"
         )
-        validation = split_queries(data, held)
+        validation = split_queries(read_pairs([table], [validation_columns(method)]), held)
         ranker = train_ranker(split_queries(data, ~held), plan_of(trial), validation=validation)
         models[method] = ranker.model_text()
     clock.tick("train")

@@ -32,7 +32,7 @@ CORES = 2
 START = dt.date(2026, 1, 1)
 FIRST_GOAL, SECOND_GOAL, LONG_GOAL, LONGER_GOAL = 20.0, 5.0, 10.0, 3.0
 STAGES = ("groups", "propensities", "pairs", "train", "evaluate", "promote")
-METHODS = ("joint", "naive")
+METHODS = ("auto", "naive")
 DEMO = "conf/demo.yaml"
 
 
