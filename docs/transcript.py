@@ -20,7 +20,7 @@ STEPS = (
     ("Simulate a week of clicks, run seven nights, compare the methods.", "make demo"),
     ("Write the page of the last night. `--open` shows it in a browser.", f"ulr report {CONF}"),
     ("Train other methods and settings on the same week, in a separate folder.",
-     f"ulr rerun {CONF} --from 2026-01-01 --to {LAST} --methods joint,ips-all --name first "
+     f"ulr rerun {CONF} --from 2026-01-01 --to {LAST} --methods auto,ips-all --name first "
      "--variant small:lightgbm.num_leaves=15"),
     ("Re-run the last night with another method. Unchanged stages are skipped.",
      f"ulr nightly {CONF} --date {LAST} --set pairs.method=ips-all"),
