@@ -95,7 +95,8 @@ def test_an_evaluation_that_is_not_possible_is_a_clear_error(trained, capsys, ch
 def test_the_model_is_registered_promoted_once_and_listed(trained, capsys):
     root, flags = trained
     flags = [*flags, "--set", f"mlflow.local_path={root}/mlflow", "--set",
-             "promote.min_effective_sample_size=10"]  # fmt: skip
+             "promote.min_effective_clicks=10", "--set",
+             "promote.min_effective_queries=10"]  # fmt: skip
     assert main(["evaluate", *DATE, *flags]) == 0
     assert main(["registry", "send", *flags]) == 0
     assert "joint 2026-01-01..2026-01-01 registered, version 1" in capsys.readouterr().out

@@ -16,7 +16,8 @@ SMALL = {
     "groups.partitions": 2, "pairs.partitions": 2, "evaluate.partitions": 2,
     "pairs.test_fraction": 0.3, "score.partitions": 2, "plan_swaps.positions": 4,
     "train.num_iterations": 3, "lightgbm.num_leaves": 4, "spark.driver.memory": "1g",
-    "promote.min_effective_sample_size": 10, "promote.diagnostics": "ignore",
+    "promote.min_effective_clicks": 10, "promote.min_effective_queries": 10,
+    "promote.diagnostics": "ignore",
 }  # fmt: skip
 EXPENSIVE = {"rerun", "compare", "warm-up"}  # they train many models; other tests run them
 FLAGS = [flag for key, value in SMALL.items() for flag in ("--set", f"{key}={value}")]

@@ -97,7 +97,13 @@ def test_pairs_and_train_publish_once_and_skip_unchanged_inputs(simulated, capsy
     assert unbiased["position_bias"] is dla["t_plus"] is None
     health = warehouse.files("metrics", "stage=pairs-method=joint")
     names = pq.read_table(health[0])["name"].to_pylist()
-    assert {"effective_sample_size", "share_clipped", "largest_weight"} <= set(names)
+    assert {
+        "effective_clicks",
+        "effective_queries",
+        "effective_pairs",
+        "share_clipped",
+        "largest_weight",
+    } <= set(names)
 
 
 def test_a_high_unclick_bias_is_a_warning_in_the_output_the_record_and_the_log(

@@ -253,7 +253,7 @@ def test_clipping_bounds_the_weights_and_health_gives_the_clipped_share():
     raw = 1 / THETA[5]
     assert deep["share_clipped"] == pytest.approx(1 - 2.0 / raw)
     # Six sessions, each with weight 2 on the documents below it: 4 sessions x 4, 2 x 5.
-    assert deep["effective_sample_size"] == pytest.approx(4 * 4 + 2 * 5)
+    assert deep["effective_pairs"] == pytest.approx(4 * 4 + 2 * 5)
     top = 4 * 4 * 1.0
     share = 1 - (top + 26 * 2.0) / (top + 26 * raw)
     assert whole["share_clipped"] == pytest.approx(share)

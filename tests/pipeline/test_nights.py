@@ -28,7 +28,8 @@ def place(spark, tmp_path_factory):
         "features.path": f"{root}/log/features", "groups.partitions": 2, "pairs.partitions": 2,
         "pairs.test_fraction": 0.3, "evaluate.partitions": 2, "train.num_iterations": 4,
         "lightgbm.num_leaves": 4, "lightgbm.num_threads": 1, "mlflow.local_path": f"{root}/mlflow",
-        "promote.min_effective_sample_size": 10, "promote.diagnostics": "ignore",
+        "promote.min_effective_clicks": 10, "promote.min_effective_queries": 10,
+        "promote.diagnostics": "ignore",
     }  # fmt: skip
     flags = [flag for key, value in changes.items() for flag in ("--set", f"{key}={value}")]
     assert main(["simulate", *flags]) == 0

@@ -1,46 +1,41 @@
-import math
-
 import pytest
 
-from ulr.evaluation.totals import Estimate
 from ulr.registry.gate import (
     Check,
+    check_comparison,
     check_diagnostics,
-    check_lead,
-    check_sample_size,
+    check_size,
     decide,
 )
+from ulr.registry.noninferiority import Comparison
 
 
-def lead(lower, upper):
-    return Estimate((lower + upper) / 2, 0.1, lower, upper, 0.5, 100)
+def comparison(gain, error):
+    return Comparison(gain, error, gain - 1.96 * error, gain + 1.96 * error, 100, margin=0.005)
 
 
 @pytest.mark.parametrize(
-    ("metric", "low", "high", "passed"),
+    ("gain", "undecided", "passed"),
     [
-        ("snips_dcg", -0.2, 0.01, True),  # worse, but 0 is inside the interval
-        ("snips_dcg", -0.2, -0.01, False),
-        ("snips_dcg", 0.1, 0.2, True),
-        ("snips_arp", 0.01, 0.2, False),  # a higher average rank is worse
-        ("snips_arp", -0.2, -0.1, True),
-        ("pair_loss", 0.01, 0.02, False),
-        ("arp", -0.01, 0.02, True),
-        ("snips_dcg", -math.inf, math.inf, True),  # a single query
+        (0.01, "keep", True), (-0.01, "promote", False),  # decided whatever the setting
+        (-0.003, "estimate", True), (-0.006, "estimate", False),
+        (-0.003, "keep", False), (-0.006, "promote", True),
     ],
-)
-def test_a_model_is_worse_only_if_its_whole_interval_is(metric, low, high, passed):
-    check = check_lead(metric, lead(low, high))
+)  # fmt: skip
+def test_a_comparison_passes_by_its_interval_and_else_by_the_setting(gain, undecided, passed):
+    check = check_comparison(comparison(gain, 0.002), "text", anchor=False, undecided=undecided)
     assert check.passed == passed
-    assert ("not worse than" in check.message) == passed
+    assert check.undecided == (abs(gain) < 0.01)
+    assert check.message.startswith("text")
 
 
-def test_a_small_or_unknown_effective_sample_size_fails():
-    assert check_sample_size(1000.0, 1000.0).passed
-    assert "below" in check_sample_size(999.0, 1000.0).message
-    assert not check_sample_size(999.0, 1000.0).passed
-    assert not check_sample_size(None, 1000.0).passed
-    assert check_sample_size(None, 0.0).passed
+def test_a_small_or_unknown_effective_size_fails():
+    assert check_size("clicks", 1000.0, 1000.0).passed
+    below = check_size("queries", 99.0, 100.0)
+    assert below.message == "99 effective queries, below promote.min_effective_queries = 100"
+    assert not below.passed
+    assert not check_size("clicks", None, 1000.0).passed
+    assert check_size("clicks", None, 0.0).passed
 
 
 @pytest.mark.parametrize(
@@ -57,10 +52,11 @@ def test_the_setting_defines_which_diagnostics_block(setting, verdict, passed):
 
 
 def test_the_verdict_has_every_reason_and_force_overrules_it():
-    checks = [Check(True, "a"), Check(False, "b"), Check(False, "c")]
+    checks = [Check(True, "a"), Check(False, "b"), Check(False, "c", undecided=True)]
     verdict = decide(checks)
     assert not verdict.passed
     assert (verdict.reasons, verdict.against) == (["a", "b", "c"], ["b", "c"])
+    assert verdict.undecided == ["c"]
     forced = decide(checks, force="a trial")
     assert forced.passed
     assert forced.reasons == ["forced: a trial", "a", "b", "c"]

@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.support.proxy import FaultProxy
-from tests.support.registry_server import submission, tracking_server
-from ulr.config.settings import Promote
+from tests.support.registry_server import promote_settings, submission, tracking_server
 from ulr.errors import LockTaken, RegistryUnavailable
 from ulr.registry import CHALLENGER, CHAMPION, Registry, lock
 from ulr.registry.comparison import log_comparison
@@ -18,10 +17,10 @@ from ulr.registry.outbox import queued, send, sync
 from ulr.registry.promotion import promote
 from ulr.warehouse.tables import Warehouse
 
-SETTINGS = Promote(metric="snips_dcg", min_effective_sample_size=0, diagnostics="ignore")
+SETTINGS = promote_settings(min_effective_clicks=0, diagnostics="ignore")
 SEND = """
 import sys
-from tests.support.registry_server import submission
+from tests.support.registry_server import promote_settings, submission
 from ulr.registry import Registry
 from ulr.registry.outbox import send
 from ulr.warehouse.tables import Warehouse

@@ -5,16 +5,15 @@ from dataclasses import asdict
 
 import pytest
 
-from tests.support.registry_server import local_registry, submission
+from tests.support.registry_server import local_registry, promote_settings, submission
 from ulr.cli.main import main
-from ulr.config.settings import Promote
 from ulr.registry.outbox import FOLDER, queued, sync
 from ulr.registry.outbox_entry import DamagedEntry, entry_of, read_entry
 from ulr.registry.promotion import promote
 from ulr.registry.submission import Submission
 from ulr.warehouse.tables import Warehouse
 
-SETTINGS = Promote(metric="snips_dcg", min_effective_sample_size=0, diagnostics="ignore")
+SETTINGS = promote_settings(min_effective_clicks=0, diagnostics="ignore")
 
 
 def entry(**changes):

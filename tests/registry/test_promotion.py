@@ -1,29 +1,27 @@
 """Promotion in a real SQLite registry, with the comparison given as totals."""
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.support.registry_server import WIDTH, free_port, local_registry, submission
-from ulr.config.settings import Promote
+from tests.support.registry_server import (
+    WIDTH,
+    evaluation,
+    free_port,
+    local_registry,
+    promote_settings,
+    submission,
+)
 from ulr.errors import RegistryUnavailable, UserError
-from ulr.evaluation.totals import Column, Totals, total
+from ulr.evaluation.totals import Totals
 from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.registry.outbox import queued
 from ulr.registry.promotion import promote, roll_back
-from ulr.registry.submission import SAMPLE_SIZE
+from ulr.registry.submission import CLICKS
 from ulr.warehouse.schema import diagnostics_schema
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
 
-SETTINGS = Promote(metric="snips_dcg", min_effective_sample_size=10, diagnostics="warning")
-
-
-def evaluation(gap):
-    """Return an evaluation in which the challenger leads the champion by `gap`, significantly."""
-    x = gap + 0.001 * np.cos(np.arange(50))
-    columns = [Column("snips_dcg", None, x, np.ones(50))]
-    return lambda _: total(columns, "joint", None, against=CHAMPION)
+SETTINGS = promote_settings(min_effective_clicks=10, diagnostics="warning")
 
 
 @pytest.fixture
@@ -38,7 +36,7 @@ def promotion(tmp_path, warehouse):
     def promoted(fingerprint, gap=0.0, size=100.0, window=None, **options):
         model = submission(fingerprint)
         model.tags["ulr.window"] = window or model.tags["ulr.window"]
-        model.metrics[SAMPLE_SIZE] = size
+        model.metrics[CLICKS] = size
         return promote(registry, warehouse, model, evaluation(gap), SETTINGS,
                        published_propensities=False, **options)  # fmt: skip
 
@@ -57,10 +55,56 @@ def test_the_first_is_promoted_a_better_one_replaces_it_and_a_worse_one_does_not
     assert registry.version_with_alias(CHALLENGER).version == 3
     tags = registry.version(3).tags
     assert tags["ulr.verdict"] == "kept"
-    assert "is worse than the champion's" in tags["ulr.reasons"]
+    assert "snips_dcg is worse than that of the champion" in tags["ulr.reasons"]
     run = registry.client.get_run(registry.version(3).run_id).data
     assert run.tags["ulr.reasons"] == tags["ulr.reasons"]
-    assert run.metrics["lead"] == pytest.approx(-1.0, abs=0.01)
+    assert run.metrics["lead_champion"] == pytest.approx(-1.0, abs=0.01)
+
+
+def test_small_losses_are_promoted_until_they_add_up_against_the_anchor(promotion, warehouse):
+    registry, _ = promotion
+    values = {"champion": 1.0, "anchor": 1.0}
+
+    def evaluate(rivals):
+        totals = Totals()
+        for name in rivals:  # each challenger is 0.4% worse than its champion
+            lead = 0.996 * values["champion"] - values[name]
+            totals += evaluation(lead)({name: ""})
+        return totals
+
+    outcomes = []
+    for day in range(1, 4):
+        model = submission(f"day {day}")
+        model.tags["ulr.window"] = f"2026-01-01..2026-01-{day:02d}"
+        model.metrics[CLICKS] = 100.0
+        decision = promote(registry, warehouse, model, evaluate, SETTINGS,
+                           published_propensities=False)  # fmt: skip
+        outcomes.append((decision.outcome, sorted(decision.leads)))
+        values["champion"] *= 0.996 if decision.champion and decision.verdict.passed else 1
+    assert outcomes == [("promoted", []), ("promoted", ["champion"]),
+                        ("kept", ["anchor", "champion"])]  # fmt: skip
+    assert (
+        "is worse than that of version 1, the champion of 2026-01-01"
+        in (decision.verdict.against[0])
+    )
+    assert registry.version_with_alias(CHAMPION).version == 2
+
+
+def test_an_anchor_with_other_features_is_named_and_not_compared(promotion, warehouse):
+    registry, promoted = promotion
+    promoted("a", window="2026-01-01..2026-01-01")
+    for name, day in (("b", 2), ("c", 3)):
+        wide = submission(name, seed=day, width=WIDTH + 1)
+        wide.tags["ulr.window"] = f"2026-01-01..2026-01-{day:02d}"
+        wide.metrics[CLICKS] = 100.0
+        decision = promote(registry, warehouse, wide, evaluation(0.0), SETTINGS,
+                           published_propensities=False,
+                           force="a feature more" if name == "b" else None)  # fmt: skip
+    assert (decision.outcome, list(decision.leads)) == ("promoted", ["champion"])
+    assert any(
+        reason.startswith("not compared with version 1, the champion of 2026-01-01: it has")
+        for reason in decision.verdict.reasons
+    )
 
 
 def test_promoting_the_same_model_again_changes_nothing(promotion):
@@ -93,7 +137,7 @@ def test_warnings_about_the_published_propensities_block_a_model_that_uses_them(
         Storage(draft.url).write_table(table, "part-00000.parquet")
         draft.publish({})
     model = submission("a")
-    model.metrics[SAMPLE_SIZE] = 100.0
+    model.metrics[CLICKS] = 100.0
     for published, outcome in ((True, "kept"), (False, "promoted")):
         decision = promote(registry, warehouse, model, evaluation(0.0), SETTINGS,
                            published_propensities=published)  # fmt: skip
@@ -108,7 +152,7 @@ def test_a_model_with_other_features_is_not_evaluated_and_only_force_promotes_it
     registry, promoted = promotion
     promoted("a")
     wide = submission("b", width=WIDTH + 1)
-    wide.metrics[SAMPLE_SIZE] = 100.0
+    wide.metrics[CLICKS] = 100.0
     for force, outcome in ((None, "kept"), ("a feature more", "promoted")):
         decision = promote(registry, warehouse, wide, not_called, SETTINGS,
                            published_propensities=False, force=force)  # fmt: skip
@@ -198,14 +242,14 @@ def test_a_champion_that_changed_during_the_evaluation_is_compared_again(promoti
     promoted("a")
     compared = []
 
-    def evaluate(champion):
-        compared.append(champion)
+    def evaluate(rivals):
+        compared.append(rivals)
         if len(compared) == 1:
             promoted("b", gap=1.0)  # by another process
-        return evaluation(-1.0)(champion)
+        return evaluation(-1.0)(rivals)
 
     model = submission("c")
-    model.metrics[SAMPLE_SIZE] = 100.0
+    model.metrics[CLICKS] = 100.0
     decision = promote(registry, warehouse, model, evaluate, SETTINGS, published_propensities=False)
     assert (decision.outcome, decision.champion, len(compared)) == ("kept", 2, 2)
     assert registry.version_with_alias(CHAMPION).version == 2

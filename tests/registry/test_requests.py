@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import requests
 
-from tests.support.registry_server import submission, tracking_server
-from ulr.config.settings import Promote
-from ulr.evaluation.totals import Column, total
-from ulr.registry import CHAMPION, Registry
+from tests.support.registry_server import evaluation, promote_settings, submission, tracking_server
+from ulr.registry import Registry
 from ulr.registry.promotion import promote
 from ulr.warehouse.tables import Warehouse
 
 METRICS = 60
-SETTINGS = Promote(metric="snips_dcg", min_effective_sample_size=0, diagnostics="ignore")
+SETTINGS = promote_settings(min_effective_clicks=0, diagnostics="ignore")
 
 
 @pytest.fixture
@@ -44,11 +41,6 @@ def night(fingerprint, seed):
     )
 
 
-def lead(_):
-    columns = [Column("snips_dcg", None, 1 + 0.001 * np.cos(np.arange(50)), np.ones(50))]
-    return total(columns, "joint", None, against=CHAMPION)
-
-
 def test_a_night_needs_few_requests_however_many_metrics_it_has(tmp_path, sent):
     """MLflow's `log_model` requests the history of every metric that the run has by then."""
     warehouse = Warehouse(str(tmp_path / "warehouse"))
@@ -57,7 +49,7 @@ def test_a_night_needs_few_requests_however_many_metrics_it_has(tmp_path, sent):
         for number, fingerprint in enumerate(("first", "second")):
             sent.clear()
             decision = promote(
-                registry, warehouse, night(fingerprint, number), lead, SETTINGS,
+                registry, warehouse, night(fingerprint, number), evaluation(1.0), SETTINGS,
                 published_propensities=False,
             )  # fmt: skip
             assert decision.outcome == "promoted"

@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 
 from ulr.config.load import load_settings
-from ulr.registry.submission import SAMPLE_SIZE, collect_submission
+from ulr.registry.submission import CLICKS, collect_submission
 from ulr.warehouse.schema import metrics_schema, pairs_schema
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
 
-ROW = {"stage": "pairs", "subject": "joint", "name": "effective_sample_size", "value": 70.0}
+ROW = {"stage": "pairs", "subject": "joint", "name": "effective_clicks", "value": 70.0}
 
 
 def publish(warehouse, table, partition, identity, content, **origin):
@@ -41,7 +41,7 @@ def test_window_and_sample_size_come_only_from_the_pairs_the_model_was_trained_o
     publish(warehouse, "models", "method=joint", "m", model, inputs={"pairs": trained_on})
     settings = load_settings(None, ["pairs.method=joint"])
     submission = collect_submission(warehouse, settings, totals=None)
-    assert submission.metrics.get(SAMPLE_SIZE) == (70.0 if known else None)
+    assert submission.metrics.get(CLICKS) == (70.0 if known else None)
     window = "2026-01-03..2026-01-03" if known else "unknown"
     assert submission.name == f"joint {window}"
     assert submission.tags.keys() == {

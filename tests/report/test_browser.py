@@ -106,7 +106,7 @@ def test_a_click_on_a_heading_sorts_by_value_and_a_key_reverses_the_order():
 
 
 def test_a_phone_shows_settings_and_their_values_side_by_side():
-    settings = {"promote.min_effective_sample_size": "1000.0", "warehouse.path": "data/warehouse"}
+    settings = {"promote.min_effective_clicks": "1000.0", "warehouse.path": "data/warehouse"}
     facts = replace(night(), settings=settings, changed=list(settings))
     assert evaluate(CHROMIUM, page(facts), 390, SETTINGS) == ([], [])
 

@@ -24,6 +24,7 @@ from ulr.report.collect import differences
 from ulr.report.facts import Facts
 from ulr.report.format import interval
 from ulr.report.metrics import metric_name, metrics_of
+from ulr.report.sections.verdict import sentence
 
 
 def heading(facts: Facts) -> str:
@@ -97,7 +98,7 @@ def test_the_page_of_a_night_is_about_its_model_and_not_about_the_first_name_of_
     ))  # fmt: skip
     outline = Outline(facts)
     text = outline.section("weights")["text"]
-    assert "The pairs of robust have an effective sample size of 5,000" in text
+    assert "The training data of robust have 4,000 clicks in pairs; 2,500 effective clicks" in text
     assert [e["text"] for e in outline.find("h3", outline.section("learning"))] == [
         "robust", "naive"]  # fmt: skip
     assert "1,500" in [e["text"] for e in outline.find("dd", outline.section("data"))]
@@ -109,7 +110,7 @@ def test_a_comparison_draws_the_best_method_first_and_counts_the_models_not_draw
     facts = stored(replace(comparison(), methods=[*names[:4], "joint", "labels"], metrics=rows,
                            weights={name: weights() for name in (*names, "joint")}))  # fmt: skip
     outline = Outline(facts)
-    assert "The pairs of joint" in outline.section("weights")["text"]
+    assert "The training data of joint" in outline.section("weights")["text"]
     chart = outline.find("svg", outline.section("positions"))[0]
     (strong,) = outline.find("text", chart, "name strong")
     assert strong["text"] == "joint"
@@ -236,17 +237,25 @@ def test_a_figure_that_leaves_something_out_says_so():
     many = replace(night(), days=[day(f"day {n}") for n in range(40)])
     assert "The last 31 of 40 days are drawn" in section_text(many, "data")
     deep = [{"position": k, "name": name, "value": 9.0} for k in (None, *range(1, 31))
-            for name in ("effective_sample_size", "weight")]  # fmt: skip
+            for name in ("effective_pairs", "weight")]  # fmt: skip
     text = section_text(replace(night(), weights={"joint": deep}), "weights")
     assert "The table has all 30 positions" in text
 
 
-def test_a_small_effective_sample_size_comes_with_advice():
+def test_a_small_effective_number_of_clicks_comes_with_advice():
     few = [row | {"value": row["value"] / 100} for row in weights()]
     text = section_text(replace(night(), weights={"joint": few}), "weights")
-    assert "effective sample size of 50, below the minimum of 1,000 for promotion" in text
+    assert "40 clicks in pairs; 25 effective clicks (below the minimum of 1,000 for" in text
+    assert "and 2 effective queries." in text
     assert "What to do:" in text
     assert "What to do:" not in section_text(night(), "weights")
+
+
+def test_an_undecided_night_is_in_the_heading():
+    facts = night()
+    undecided = replace(facts, verdict=facts.verdict | {"undecided": ["the interval is wide"]})
+    assert "too few to decide: promote.undecided = estimate" in sentence(undecided)
+    assert "too few" not in sentence(facts)
 
 
 def test_lists_by_query_are_advised_if_rankings_hardly_repeat():

@@ -17,6 +17,8 @@ import lightgbm as lgb
 import numpy as np
 
 from tests.support.waiting import LIMIT_S, wait_until
+from ulr.config.load import load_settings
+from ulr.evaluation.totals import Column, Totals, total
 from ulr.registry import Registry
 from ulr.registry.client import DATABASE
 from ulr.registry.submission import Submission
@@ -83,6 +85,27 @@ def _responds(url: str, server: subprocess.Popen) -> bool:
     with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=30):
         return True
     return False
+
+
+def promote_settings(**changes):
+    """Return the default settings of the gate with changes, and without a number of queries."""
+    defaults = load_settings(None, []).promote
+    return defaults.model_copy(update={"min_effective_queries": 0, **changes})
+
+
+def evaluation(gap):
+    """Return an evaluation in which the challenger leads every rival by `gap`, significantly."""
+    weight, noise = np.ones(50), 0.001 * np.cos(np.arange(50))
+
+    def evaluate(rivals):
+        totals = Totals()
+        for name in rivals:
+            lead = [Column("snips_dcg", None, gap + noise, weight)]
+            totals += total(lead, "joint", None, against=name)
+            totals += total([Column("snips_dcg", None, 1 + noise, weight)], name, None)
+        return totals
+
+    return evaluate
 
 
 def submission(fingerprint="f1", seed=1, width=WIDTH):

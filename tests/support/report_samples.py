@@ -92,11 +92,13 @@ def truth():
 
 
 def weights():
-    numbers = {"effective_sample_size": 5000.0, "share_clipped": 0.0, "largest_weight": 80.0,
+    numbers = {"effective_pairs": 5000.0, "share_clipped": 0.0, "largest_weight": 80.0,
                "weight": 9000.0}  # fmt: skip
-    return [{"position": k, "name": name, "value": value / (k or 1)}
-            for k in (None, *range(1, POSITIONS + 1))
-            for name, value in numbers.items()]  # fmt: skip
+    sizes = {"clicks": 4000.0, "effective_clicks": 2500.0, "effective_queries": 200.0}
+    rows = [{"position": None, "name": name, "value": value} for name, value in sizes.items()]
+    return rows + [{"position": k, "name": name, "value": value / (k or 1)}
+                   for k in (None, *range(1, POSITIONS + 1))
+                   for name, value in numbers.items()]  # fmt: skip
 
 
 def training(**more):
@@ -135,7 +137,7 @@ def night() -> Facts:
               day("2026-01-03", **{"bad:duplicate_document": 7, "bad:null_query_id": 2})],
         quarantine=[{"date": "2026-01-03", "reason": "duplicate_document", "source": HOSTILE,
                      "row": f'{{"query_id": "{HOSTILE}"}}'}],
-        settings={"pairs.method": "joint", "promote.min_effective_sample_size": "1000.0",
+        settings={"pairs.method": "joint", "promote.min_effective_clicks": "1000.0",
                   "warehouse.path": HOSTILE},
         changed=["warehouse.path"],
         versions={"ulr": "0.1.0", "lightgbm": "4.7.0"},

@@ -297,7 +297,11 @@ class Promote(Section):
     """The gate between challenger and champion."""
 
     metric: str
-    min_effective_sample_size: Annotated[float, Field(ge=0)]
+    margin: Annotated[float, Field(ge=0, lt=1)]
+    anchor_days: Annotated[int, Field(ge=0)]
+    undecided: Literal["estimate", "keep", "promote"]
+    min_effective_clicks: Annotated[float, Field(ge=0)]
+    min_effective_queries: Annotated[float, Field(ge=0)]
     diagnostics: Literal["warning", "refused", "ignore"]
 
 

@@ -1,10 +1,11 @@
-"""Health of the weights: effective sample size, clipped share, largest (docs/methods.md section 4).
+"""Health of the weights: effective pairs, clipped share, largest (docs/methods.md section 4.5).
 
 Totals by the position of the preferred document; they add over partitions (the largest by max).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,20 +48,19 @@ class WeightHealth:
 
 def _metrics(weight: float, square: float, unclipped: float, largest: float) -> dict[str, float]:
     return {
-        "effective_sample_size": float(weight**2 / square) if square > 0 else 0.0,
+        "effective_pairs": float(weight**2 / square) if square > 0 else 0.0,
         "share_clipped": float(1 - weight / unclipped) if unclipped > 0 else 0.0,
         "largest_weight": float(largest),
         "weight": float(weight),
     }
 
 
-def health_table(method: str, health: WeightHealth, co_click_variance: float | None) -> pa.Table:
-    """Return rows of `metrics_schema`; the prior on co-clicks is one of them, if there is one."""
+def health_table(method: str, health: WeightHealth, totals: Mapping[str, float | None]) -> pa.Table:
+    """Return rows of `metrics_schema`. totals: further metrics of the table; None: left out."""
     metrics = [
         (position, name, value) for position, own in health.rows() for name, value in own.items()
     ]
-    if co_click_variance is not None:
-        metrics.append((None, "co_click_variance", co_click_variance))
+    metrics += [(None, name, value) for name, value in totals.items() if value is not None]
     rows = [
         {"stage": "pairs", "subject": method, "position": position, "name": name, "value": value}
         for position, name, value in metrics

@@ -57,7 +57,8 @@ def build_pairs(
             start_spark(), window, config, pairs_url=table.url, test_fraction=pairs.test_fraction
         )
         prior = None if psi is None else config.co_click_variance
-        health.write_table(health_table(config.method, report.health, prior))
+        totals = report.size.metrics() | {"co_click_variance": prior}
+        health.write_table(health_table(config.method, report.health, totals))
         health.publish(report.counts)
         table.publish(report.counts)
 

@@ -14,6 +14,7 @@ from ulr.kernels.layout import PairLists, WeightedPairs, take_queries
 from ulr.kernels.patterns import count_positions
 from ulr.kernels.saturation import Saturation
 from ulr.pairs.config import PairConfig
+from ulr.pairs.effective_size import EffectiveSize, effective_size
 from ulr.pairs.groupings import GROUPINGS, drop_documents
 from ulr.pairs.health import WeightHealth
 from ulr.pairs.prior import co_click_sums, prior_variance
@@ -25,13 +26,21 @@ from ulr.warehouse.schema import with_weights
 
 @dataclass(frozen=True)
 class PairReport:
-    """Counts of a pair table and the health of its weights; reports of partitions add up."""
+    """Counts of a pair table and statistics of its weights; reports of partitions add up."""
 
     counts: Counter[str]
     health: WeightHealth
+    size: EffectiveSize
+
+    @classmethod
+    def empty(cls) -> PairReport:
+        """Return the report of no queries."""
+        return cls(Counter(), WeightHealth.empty(), EffectiveSize())
 
     def __add__(self, other: PairReport) -> PairReport:
-        return PairReport(self.counts + other.counts, self.health + other.health)
+        return PairReport(
+            self.counts + other.counts, self.health + other.health, self.size + other.size
+        )
 
 
 def build_pair_table(queries: pa.Table, config: PairConfig) -> tuple[pa.Table, PairReport]:
@@ -44,7 +53,8 @@ def build_pair_table(queries: pa.Table, config: PairConfig) -> tuple[pa.Table, P
         _check_features(window)
     weighted, health = _weigh(window, config)
     arrays = _group(window, weighted, config)
-    return _lay_out(window, arrays, config), PairReport(_count(window, weighted, arrays), health)
+    report = PairReport(_count(window, weighted, arrays), health, effective_size(arrays))
+    return _lay_out(window, arrays, config), report
 
 
 def _check_features(window: Window) -> None:

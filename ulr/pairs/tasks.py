@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import astuple
 from functools import partial, reduce
 from operator import add
 
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 from ulr.features.stage import WindowTable
 from ulr.features.window import HISTOGRAMS, load_histograms, tables_of
 from ulr.pairs.config import PairConfig
+from ulr.pairs.effective_size import EffectiveSize
 from ulr.pairs.health import WeightHealth
 from ulr.pairs.prior import co_click_sums, prior_variance
 from ulr.pairs.table import PairReport, build_pair_table
@@ -54,7 +56,7 @@ def write_pairs(
         spark, write, "part string, report string", split="train", test_fraction=test_fraction
     ).collect()
     reports = [_read_report(row.report) for row in sorted(rows)]
-    return reduce(add, reports, PairReport(Counter(), WeightHealth.empty()))
+    return reduce(add, reports, PairReport.empty())
 
 
 def _sum_partition(
@@ -73,11 +75,11 @@ def _write_partition(
     if table.num_rows:
         report.counts["bytes"] = TableFiles(pairs_url).write_table(table, name, row_group=1024)
     health = [column.tolist() for column in report.health.columns]
-    text = json.dumps({"counts": report.counts, "health": health})
+    text = json.dumps({"counts": report.counts, "health": health, "size": astuple(report.size)})
     yield pa.RecordBatch.from_pydict({"part": [name], "report": [text]})
 
 
 def _read_report(text: str) -> PairReport:
     content = json.loads(text)
     health = WeightHealth(*(np.array(total, float) for total in content["health"]))
-    return PairReport(Counter(content["counts"]), health)
+    return PairReport(Counter(content["counts"]), health, EffectiveSize(*content["size"]))

@@ -14,7 +14,6 @@ from ulr.evaluation.totals import Totals, metric_values
 from ulr.groups.window import window_dates
 from ulr.models.published import evaluation_name, read_model, trained_on
 from ulr.propensity.examination import WAREHOUSE, load_examination
-from ulr.registry import CHAMPION
 from ulr.registry.client import registry_of
 from ulr.registry.promotion import Decision, promote
 from ulr.registry.stored_model import Warn, ignore
@@ -98,7 +97,7 @@ def challenge_champion(
         registry_of(settings),
         warehouse,
         submission_of(warehouse, settings),
-        partial(_evaluate_with_champion, warehouse, date, settings),
+        partial(_evaluate_with_rivals, warehouse, date, settings),
         settings.promote,
         published_propensities=settings.pairs.propensities == WAREHOUSE,
         dry_run=dry_run,
@@ -107,10 +106,10 @@ def challenge_champion(
     )
 
 
-def _evaluate_with_champion(
-    warehouse: Warehouse, date: str, settings: Settings, champion: str
+def _evaluate_with_rivals(
+    warehouse: Warehouse, date: str, settings: Settings, rivals: Mapping[str, str]
 ) -> Totals:
     method = settings.pairs.method
-    models = {method: read_model(warehouse, method), CHAMPION: champion}
+    models = {method: read_model(warehouse, method), **rivals}
     partition = f"{evaluation_name(method)}-against-champion"
     return evaluate_window(warehouse, date, models, settings, partition=partition).totals

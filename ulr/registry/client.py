@@ -33,6 +33,7 @@ from ulr.registry.submission import Submission
 from ulr.warehouse.durable import sync_parents, sync_tree
 
 CHALLENGER, CHAMPION = "challenger", "champion"
+ANCHOR = "anchor"  # the champion of some days ago, among the models of an evaluation
 DATABASE = "mlflow.db"
 
 

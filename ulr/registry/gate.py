@@ -3,67 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
-from ulr.evaluation.metrics import is_lower_better
-from ulr.evaluation.totals import Estimate
+from ulr.registry.noninferiority import Comparison
 
 # Verdicts of diagnostics that block a promotion, by promote.diagnostics.
 BLOCKING = {"warning": ("warning", "refused"), "refused": ("refused",), "ignore": ()}
 
 
+Undecided = Literal["estimate", "keep", "promote"]
+
+
 class Check(NamedTuple):
-    """The result of one condition for promotion. message: the text shown to users."""
+    """The result of one condition for promotion. message: the text shown to users.
+
+    undecided: the data could not tell, so promote.undecided decided.
+    """
 
     passed: bool
     message: str
+    undecided: bool = False
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The gate's decision. reasons: messages of all checks; against: those of failed checks."""
+    """The gate's decision. reasons: messages of all checks; against: those of failed checks.
+
+    undecided: messages of the comparisons that the data could not decide.
+    """
 
     passed: bool
     reasons: list[str]
     against: list[str]
+    undecided: list[str] = field(default_factory=list)
 
 
 def decide(checks: Sequence[Check], *, force: str | None = None) -> Verdict:
     """Return a verdict that passes if all checks pass, or if `force` (the reason) is set."""
     reasons = [check.message for check in checks]
     against = [check.message for check in checks if not check.passed]
+    undecided = [check.message for check in checks if check.undecided]
     if force:
-        return Verdict(True, [f"forced: {force}", *reasons], against)
-    return Verdict(not against, reasons, against)
+        return Verdict(True, [f"forced: {force}", *reasons], against, undecided)
+    return Verdict(not against, reasons, against, undecided)
 
 
-def check_lead(metric: str, lead: Estimate) -> Check:
-    """Return a check that fails if the challenger is significantly worse than the champion.
+def check_comparison(
+    comparison: Comparison, message: str, *, anchor: bool, undecided: Undecided
+) -> Check:
+    """Return the check of a comparison, by promote.undecided where the data cannot tell.
 
-    lead: challenger - champion; it is significant if its 95% interval excludes 0.
+    message: the comparison in words. anchor: the rival is the champion of promote.anchor_days ago.
     """
-    best_bound = -lead.lower if is_lower_better(metric) else lead.upper
-    passed = best_bound >= 0
-    return Check(
-        passed,
-        f"{metric} is {'not worse' if passed else 'worse'} than the champion's: {lead.value:+.5f} "
-        f"[{lead.lower:+.5f}, {lead.upper:+.5f}], p = {lead.p_value:.2g}, {lead.queries:,} queries",
-    )
+    if comparison.state != "undecided":
+        return Check(comparison.state == "not worse", message)
+    if undecided != "estimate":
+        message += f"; promote.undecided = {undecided}"
+        return Check(undecided == "promote", message, undecided=True)
+    passed = comparison.accepts(anchor=anchor)
+    message += f"; the estimate is {'within' if passed else 'outside'} what is accepted"
+    return Check(passed, message, undecided=True)
 
 
-def check_sample_size(size: float | None, minimum: float) -> Check:
-    """Return a check that passes if the effective sample size is at least `minimum`.
+def check_size(name: str, size: float | None, minimum: float) -> Check:
+    """Return a check that passes if an effective sample size is at least `minimum`.
 
-    size: of the challenger's pair weights, None if unknown.
+    name: `clicks` or `queries`. size: of the challenger's training data, None if unknown.
     """
     if size is None:
-        return Check(minimum == 0, "the effective sample size of the pair weights is unknown")
+        return Check(minimum == 0, f"the effective number of {name} is unknown")
     passed = size >= minimum
     return Check(
         passed,
-        f"effective sample size {size:,.0f} is {'at least' if passed else 'below'} "
-        f"promote.min_effective_sample_size = {minimum:,.0f}",
+        f"{size:,.0f} effective {name}, {'at least' if passed else 'below'} "
+        f"promote.min_effective_{name} = {minimum:,.0f}",
     )
 
 

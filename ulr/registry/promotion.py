@@ -6,8 +6,8 @@ completed by the next one, since every step can be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -16,23 +16,26 @@ from ulr.errors import UserError
 from ulr.evaluation.totals import Estimate, Totals, metric_values
 from ulr.models.booster import feature_difference
 from ulr.registry import gate, tags
-from ulr.registry.client import CHALLENGER, CHAMPION, RegisteredVersion, Registry
+from ulr.registry.anchor import find_anchor, last_day, window_days
+from ulr.registry.client import ANCHOR, CHALLENGER, CHAMPION, RegisteredVersion, Registry
 from ulr.registry.gate import Check, Verdict
 from ulr.registry.lock import registry_lock
+from ulr.registry.noninferiority import compare, describe
 from ulr.registry.outbox import queue_if_unavailable, sync
 from ulr.registry.stored_model import Warn, ignore
-from ulr.registry.submission import SAMPLE_SIZE, Submission
+from ulr.registry.submission import CLICKS, QUERIES, Submission
 from ulr.warehouse.tables import Warehouse
 
-EvaluateBoth = Callable[[str], Totals]  # from the champion's text to the totals of both models
+# From the rivals' texts by name, CHAMPION and ANCHOR, to the totals of all models.
+EvaluateAll = Callable[[Mapping[str, str]], Totals]
 
 
 @dataclass(frozen=True)
 class Decision:
     """outcome: promoted | kept (the champion stays) | champion (it is already) | dry run.
 
-    champion: version of the champion before. totals, lead: of both models, and challenger -
-    champion in promote.metric; None if they were not compared.
+    champion: version of the champion before. totals: of all models that were compared. leads:
+    challenger - rival in promote.metric, by the rival's name.
     """
 
     outcome: str
@@ -40,7 +43,7 @@ class Decision:
     champion: int | None
     verdict: Verdict
     totals: Totals | None = None
-    lead: Estimate | None = None
+    leads: Mapping[str, Estimate] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the decision without its totals."""
@@ -52,7 +55,7 @@ def promote(
     registry: Registry,
     warehouse: Warehouse,
     submission: Submission,
-    evaluate: EvaluateBoth,
+    evaluate: EvaluateAll,
     settings: Promote,
     *,
     published_propensities: bool,
@@ -90,7 +93,7 @@ def promote(
 def _assess(
     registry: Registry,
     submission: Submission,
-    evaluate: EvaluateBoth,
+    evaluate: EvaluateAll,
     settings: Promote,
     *,
     findings: list[dict[str, Any]],
@@ -101,35 +104,94 @@ def _assess(
     champion = registry.version_with_alias(CHAMPION)
     if champion and champion.tags.get(tags.FINGERPRINT) == submission.fingerprint:
         return Decision("champion", champion.version, champion.version, _was_promoted(champion))
-    comparison, totals, lead = Check(True, "there is no champion yet"), None, None
+    comparisons, totals, leads = [Check(True, "there is no champion yet")], None, {}
     if champion:
-        text = registry.model_text(f"models:/{registry.name}/{champion.version}", warn)
-        if difference := incomparable(text, submission.model):
-            comparison = Check(False, difference)
+        rivals = _rivals(registry, submission, champion, settings, warn)
+        if difference := incomparable(rivals.texts[CHAMPION], submission.model):
+            comparisons = [Check(False, difference)]
         else:
-            totals = evaluate(text)
-            lead = _lead(totals, submission.tags[tags.METHOD], settings.metric)
-            comparison = gate.check_lead(settings.metric, lead)
-    size = submission.metrics.get(SAMPLE_SIZE)
+            totals = evaluate(rivals.texts)
+            method = submission.tags[tags.METHOD]
+            leads = {name: _lead(totals, method, name, settings.metric) for name in rivals.texts}
+            comparisons = _compare(rivals, totals, leads, settings, window_days(submission.tags))
     earlier = registry.find(submission.fingerprint)
     checks = [
-        comparison,
-        gate.check_sample_size(size, settings.min_effective_sample_size),
+        *comparisons,
+        gate.check_size("clicks", submission.metrics.get(CLICKS), settings.min_effective_clicks),
+        gate.check_size("queries", submission.metrics.get(QUERIES), settings.min_effective_queries),
         *gate.check_diagnostics(findings, settings.diagnostics),
         *(Check(False, message) for message in _objections(submission, champion, earlier)),
     ]
     number = champion.version if champion else None
-    return Decision("dry run", None, number, gate.decide(checks, force=force), totals, lead)
+    return Decision("dry run", None, number, gate.decide(checks, force=force), totals, leads)
+
+
+@dataclass(frozen=True)
+class _Rivals:
+    """texts: models by name; labels: the rivals in words. note: about the anchor, or empty.
+
+    The anchor is among them only if it is not the champion.
+    """
+
+    texts: Mapping[str, str]
+    labels: Mapping[str, str]
+    note: str = ""
+
+
+def _rivals(
+    registry: Registry,
+    submission: Submission,
+    champion: RegisteredVersion,
+    settings: Promote,
+    warn: Warn,
+) -> _Rivals:
+    """Return the champion and the anchor."""
+
+    def text_of(version: RegisteredVersion) -> str:
+        return registry.model_text(f"models:/{registry.name}/{version.version}", warn)
+
+    texts, labels = {CHAMPION: text_of(champion)}, {CHAMPION: "the champion"}
+    anchor = find_anchor(registry, champion, last_day(submission.tags), settings.anchor_days)
+    if anchor.version == champion.version:
+        return _Rivals(texts, labels)
+    label = f"version {anchor.version}, the champion of {last_day(anchor.tags)}"
+    text = text_of(anchor)
+    if difference := feature_difference(text, submission.model):
+        return _Rivals(texts, labels, f"not compared with {label}: {difference}")
+    return _Rivals(texts | {ANCHOR: text}, labels | {ANCHOR: label})
+
+
+def _compare(
+    rivals: _Rivals,
+    totals: Totals,
+    leads: Mapping[str, Estimate],
+    settings: Promote,
+    days: int | None,
+) -> list[Check]:
+    """Return a check for each rival. Without another anchor the champion is the anchor."""
+    checks, anchor = [], ANCHOR if ANCHOR in leads else CHAMPION
+    for name, lead in leads.items():
+        value = metric_values(totals, name)[settings.metric].value
+        result = compare(settings.metric, lead, value, settings.margin)
+        message = describe(settings.metric, result, rivals.labels[name], days)
+        checks.append(
+            gate.check_comparison(
+                result, message, anchor=name == anchor, undecided=settings.undecided
+            )
+        )
+    return [*checks, *([Check(True, rivals.note)] if rivals.note else [])]
 
 
 def _carry_out(registry: Registry, submission: Submission, decision: Decision) -> Decision:
-    verdict, lead = decision.verdict, decision.lead
+    verdict = decision.verdict
     outcome = "promoted" if verdict.passed else "kept"
     written = {tags.VERDICT: outcome, tags.REASONS: "; ".join(verdict.reasons)}
     if verdict.passed and decision.champion is not None:
         written[tags.PREVIOUS_CHAMPION] = str(decision.champion)
-    metrics = {"lead": lead.value, "lead_lower": lead.lower, "lead_upper": lead.upper,
-               "lead_p": lead.p_value} if lead else {}  # fmt: skip
+    metrics: dict[str, float] = {}
+    for name, lead in decision.leads.items():
+        metrics |= {f"lead_{name}": lead.value, f"lead_{name}_lower": lead.lower,
+                    f"lead_{name}_upper": lead.upper, f"lead_{name}_p": lead.p_value}  # fmt: skip
     # Verdict and model in the same requests.
     version = registry.register(
         replace(submission, tags=submission.tags | written, metrics=submission.metrics | metrics)
@@ -171,8 +233,8 @@ def _was_promoted(champion: RegisteredVersion) -> Verdict:
     return Verdict(True, ["it is the champion already", *reasons], [])
 
 
-def _lead(totals: Totals, method: str, metric: str) -> Estimate:
-    leads = metric_values(totals, method, CHAMPION)
+def _lead(totals: Totals, method: str, rival: str, metric: str) -> Estimate:
+    leads = metric_values(totals, method, rival)
     if metric not in leads:
         raise UserError(
             f"promote.metric = {metric!r} was not computed; expected one of "
@@ -191,10 +253,9 @@ def _objections(
     submission: Submission, champion: RegisteredVersion | None, earlier: RegisteredVersion | None
 ) -> Iterator[str]:
     """Yield an objection to a past date that was run again, and to a model that was rolled back."""
-    last_day = submission.tags[tags.WINDOW].rpartition("..")[2]
-    champion_day = champion.tags.get(tags.WINDOW, "").rpartition("..")[2] if champion else ""
-    if last_day != "unknown" and champion_day != "unknown" and last_day < champion_day:
-        yield f"its window ends on {last_day}, before the champion's ({champion_day})"
+    day, champion_day = last_day(submission.tags), last_day(champion.tags) if champion else ""
+    if day != "unknown" and champion_day != "unknown" and day < champion_day:
+        yield f"its window ends on {day}, before the champion's ({champion_day})"
     if earlier and tags.ROLLED_BACK in earlier.tags:
         yield (f"it was rolled back: {earlier.tags[tags.ROLLED_BACK]}; use --force REASON to "
                "promote it")  # fmt: skip

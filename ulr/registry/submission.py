@@ -33,7 +33,8 @@ from ulr.warehouse.stage import fingerprint
 from ulr.warehouse.tables import Warehouse, partition_name
 
 EXAMPLE_ROWS = 5
-SAMPLE_SIZE = "weights_effective_sample_size"  # metric with the effective sample size of the pairs
+# Metrics with the effective sample sizes of the training data.
+CLICKS, QUERIES = "weights_effective_clicks", "weights_effective_queries"
 _NOT_OF_A_TRAINING = {"simulate", "plan_swaps", "compare", "mlflow"}
 
 

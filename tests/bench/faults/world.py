@@ -39,7 +39,8 @@ _SETTINGS = {
     "groups.partitions": 2, "pairs.partitions": 2, "evaluate.partitions": 2,
     "pairs.test_fraction": 0.3, "train.num_iterations": 40, "train.early_stopping_round": 0,
     "train.checkpoint_every": 5, "lightgbm.num_leaves": 8, "propensities.min_clicks": 5,
-    "promote.min_effective_sample_size": 10, "promote.diagnostics": "ignore",
+    "promote.min_effective_clicks": 10, "promote.min_effective_queries": 10,
+    "promote.diagnostics": "ignore",
     "spark.driver.memory": "1g", "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.sql.shuffle.partitions": 2, "mlflow.live": False,
 }  # fmt: skip

@@ -40,13 +40,17 @@ def _night_sentence(facts: Facts) -> str:
         return "No model was evaluated for promotion; the champion is unchanged."
     model = f"Version {verdict['version']}, trained with {facts.methods[0]},"
     previous = verdict["champion"]
-    return {
+    sentence = {
         "promoted": f"{model} is the new champion and replaces version {previous}." if previous
         else f"{model} is the first champion.",
         "kept": f"{model} was not promoted; version {previous} remains champion." if previous
         else f"{model} was not promoted; there is no champion yet.",
         "champion": f"{model} is already the champion; nothing changed.",
     }.get(verdict["outcome"], f"{model}: {verdict['outcome']}.")  # fmt: skip
+    if verdict.get("undecided"):
+        rule = facts.settings.get("promote.undecided", "estimate")
+        sentence += f" The data are too few to decide: promote.undecided = {rule}."
+    return sentence
 
 
 def _night_reasons(facts: Facts) -> list[Reason]:
