@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
 # More processes than cores, because many pure tests wait for a timeout or a server.
 PYTEST_PURE := $(PYTEST) -n 3 -m "not spark and not cluster"
 
-.PHONY: demo test test-pure coverage bench papers faults dist docs lock pictures transcript lint format clean java
+.PHONY: demo test test-pure coverage bench papers faults matrix dist docs lock pictures transcript lint format clean java
 
 test: $(WARM) java lint
 	$(PYTEST) -n 2
@@ -45,6 +45,10 @@ papers: $(WARM)
 # Faults and attacks against the product; root for power cuts and full disks. About 25 minutes.
 faults: $(READY) java
 	$(BIN)/python -m tests.bench.faults $(FAULTS)
+
+# A night, two workers and the tests of text logs on several Spark versions. About 25 minutes.
+matrix: $(READY) java
+	$(BIN)/python -m tests.bench.matrix
 
 # The page of all settings, from conf/base.yaml.
 docs: $(READY)
@@ -87,7 +91,7 @@ java:
 
 $(READY): requirements.lock setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "ulr needs Python 3.11 or later; name one: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+	  { echo "the locked versions need Python 3.11 or later; name one: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q -r requirements.lock
 	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .

@@ -19,7 +19,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     license_files=["LICENSE"],
-    python_requires=">=3.11",
+    python_requires=">=3.10",
     url=HOME,
     project_urls={"Documentation": f"{HOME}/docs", "Changelog": f"{HOME}/CHANGELOG.md"},
     classifiers=[
@@ -28,6 +28,7 @@ setup(
         "Intended Audience :: Science/Research",
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Topic :: Internet :: WWW/HTTP :: Indexing/Search",
@@ -48,18 +49,19 @@ setup(
         "MarkupSafe>=2.1",
         "mlflow>=3,<4",
         "numba>=0.61",
-        "numpy>=2",
+        "numpy>=1.26",
         "obstore>=0.8",  # conditional writes on object stores
         "pandas>=2.2,<3",  # required by Spark's mapInArrow, which warns from version 3 on
         "pyarrow>=18",
         "pydantic>=2.9,<3",
-        "pyspark>=4.1,<5",
         "PyYAML>=6",
         "rich>=13",
         "scipy>=1.13",
         "threadpoolctl>=3",  # installed by scikit-learn, which mlflow requires
     ],
     extras_require={
+        # Not needed on a cluster, which brings its own.
+        "spark": ["pyspark>=3.5,<5"],
         # moto: an S3 server for tests
         "dev": [
             "hypothesis>=6",

@@ -27,3 +27,18 @@ def test_the_help_text_needs_no_slow_library():
 def test_stages_before_training_import_neither_lightgbm_nor_mlflow(command):
     imported = imported_by(f"import ulr.cli.commands.{command}")
     assert imported == {"numba", "pyarrow", "pyspark", "scipy"}
+
+
+def test_without_pyspark_the_package_can_be_imported_and_a_stage_names_the_extra():
+    """A notebook needs no Spark, and a cluster brings its own."""
+    code = (
+        "import sys; sys.modules['pyspark'] = None; import ulr; from ulr.cli.main import main; "
+        "sys.exit(main(['groups', '--date', '2026-01-01']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, text=True,
+                          capture_output=True)  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.strip() == (
+        "ulr: `ulr groups` needs Spark, and pyspark is not installed; run `pip install "
+        "'ulr[spark]'`, or submit the job to a cluster"
+    )

@@ -64,7 +64,7 @@ def test_pages_are_those_of_sparks_grouping(spark, split):
     frame = spark.createDataFrame(table.to_pylist(), spark_schema(table.schema))
     expected = [row.asDict() for row in assemble_pages(frame).collect()]
     for row in expected:  # Spark gives local times without a zone
-        row["shown_at"] = row["shown_at"] and row["shown_at"].astimezone(dt.UTC)
+        row["shown_at"] = row["shown_at"] and row["shown_at"].astimezone(dt.timezone.utc)
     pages = assembled(rows, *split)
     assert in_one_order(pages) == in_one_order(expected)
 

@@ -15,7 +15,7 @@ from ulr.clicklog.files import find_log, folder_columns
 from ulr.warehouse.schema import TIMESTAMP, page_schema
 
 ROWS = 7
-NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.timezone.utc)
 
 
 def log_batch(**columns: pa.Array) -> pa.RecordBatch:

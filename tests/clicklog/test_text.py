@@ -11,6 +11,7 @@ import random
 from pathlib import Path
 
 import pyarrow as pa
+import pyspark
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,7 +90,7 @@ def rows_of_spark(spark, log: LogFiles, form: str, schema: pa.Schema = page_sche
     frame = read_typed_rows(spark, log, form, schema)
     micros = F.unix_micros("shown_at").alias("shown_at")
     rows = [row.asDict() for row in frame.withColumn("shown_at", micros).collect()]
-    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
     for row in rows:
         if row["shown_at"] is not None:
             row["shown_at"] = epoch + dt.timedelta(microseconds=row["shown_at"])
@@ -101,6 +102,8 @@ def test_json_lines_are_read_as_spark_reads_them(spark, tmp_path):
     texts = [json.dumps(GOOD | {name: value})
              for name, cells in JSON_VALUES.items() for value in cells]  # fmt: skip
     texts += [line.format(good) for line in JSON_LINES] + [good[:-1], good[:-20]]
+    if int(pyspark.__version__.partition(".")[0]) < 4:  # which reads the text 1.5
+        texts.remove('{"session_id":1.50}')
     (tmp_path / "odd lines.json").write_text("\n".join(texts) + "\n")
     (tmp_path / "good.json").write_text(good + "\n" + good)
     log = log_of(tmp_path)

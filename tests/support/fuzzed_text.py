@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.timezone.utc)
 PAGES = 60
 
 Row = dict[str, Any]

@@ -19,7 +19,7 @@ from ulr.warehouse.schema import page_schema
 from ulr.warehouse.tables import Warehouse
 
 DATE = dt.date(2026, 1, 1)
-NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.timezone.utc)
 
 
 def page(number: int, rng: random.Random, date: dt.date = DATE) -> dict:
@@ -30,7 +30,7 @@ def page(number: int, rng: random.Random, date: dt.date = DATE) -> dict:
     return {
         "session_id": f"s{number}",
         "query_id": f"q{int(rng.expovariate(0.5))}",
-        "shown_at": dt.datetime(date.year, date.month, date.day, 12, tzinfo=dt.UTC),
+        "shown_at": dt.datetime(date.year, date.month, date.day, 12, tzinfo=dt.timezone.utc),
         "doc_ids": docs,
         "clicks": [rng.random() < 0.3 for _ in docs],
         "segment": rng.choice([None, "mobile"]),

@@ -57,7 +57,7 @@ def _json(spark: SparkSession, log: LogFiles, schema: pa.Schema) -> Iterator[Dat
         )
         problem = F.when(F.col(_RAW).isNotNull(), F.lit("bad_type"))
         added = {
-            name: F.coalesce(name, F.lit(value).try_cast(typed[name].dataType))
+            name: F.coalesce(name, _try_cast(F.lit(value), typed[name].dataType))
             for name, value in folder
         }
         yield rows.withColumns(
@@ -118,4 +118,10 @@ def _from_text(rows: DataFrame, schema: T.StructType) -> DataFrame:
 def _parse(text: Column, data_type: T.DataType) -> Column:
     if isinstance(data_type, T.ArrayType):
         return F.from_json(text, data_type)
-    return text.try_cast(data_type)
+    return _try_cast(text, data_type)
+
+
+def _try_cast(value: Column, data_type: T.DataType) -> Column:
+    """Return null for a value that cannot be cast; Spark 3.5 does so in every cast."""
+    cast = value.try_cast if hasattr(Column, "try_cast") else value.cast
+    return cast(data_type)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from ulr.warehouse.schema import plain_read_schema, read_schema
 
-SHOWN = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+SHOWN = dt.datetime(2026, 1, 1, 12, tzinfo=dt.timezone.utc)
 TOO_EARLY_OR_LATE = [
-    dt.datetime(1970, 1, 21, tzinfo=dt.UTC),
-    dt.datetime(1999, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC),
-    dt.datetime(2101, 1, 1, tzinfo=dt.UTC),
+    dt.datetime(1970, 1, 21, tzinfo=dt.timezone.utc),
+    dt.datetime(1999, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.timezone.utc),
+    dt.datetime(2101, 1, 1, tzinfo=dt.timezone.utc),
 ]
 
 

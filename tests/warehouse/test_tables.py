@@ -77,7 +77,7 @@ def test_a_version_expires_by_the_time_it_was_replaced_not_written(tmp_path):
     path = tmp_path / "groups" / DAY / "manifest.json"
     manifest = json.loads(path.read_text())
     assert [entry["folder"][:1] for entry in manifest["replaced"]] == ["a"]
-    day_before = dt.datetime.now(dt.UTC) - dt.timedelta(days=1, seconds=5)
+    day_before = dt.datetime.now(dt.timezone.utc) - dt.timedelta(days=1, seconds=5)
     manifest["replaced"][0]["at"] = day_before.isoformat()
     path.write_text(json.dumps(manifest))
     publish(warehouse, "c", [3])

@@ -102,10 +102,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _command(stage: str, rest: list[str]) -> int:
     with output_to_log(stage):
-        module = import_module("ulr.cli.commands." + stage.replace("-", "_"))
+        module = _module_of(stage)
     args = _command_parser(stage, module).parse_args(rest)
     with on_screen(stage, quiet=args.quiet, json=args.json) as log:
         return _run(module, args, log)
+
+
+def _module_of(stage: str) -> ModuleType:
+    try:
+        return import_module("ulr.cli.commands." + stage.replace("-", "_"))
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "pyspark":
+            raise
+        raise UsageError(
+            f"`ulr {stage}` needs Spark, and pyspark is not installed; run `pip install "
+            "'ulr[spark]'`, or submit the job to a cluster"
+        ) from None
 
 
 def _run(module: ModuleType, args: argparse.Namespace, log: Path | None) -> int:

@@ -20,6 +20,7 @@ from ulr.clicklog.parquet import ParquetReader, open_log
 from ulr.clicklog.text import TextReader, open_text
 from ulr.config.settings import Log
 from ulr.engine.shuffle import BLOCK
+from ulr.engine.spark_versions import repartition_by_part
 from ulr.engine.tasks import map_batches
 from ulr.warehouse.schema import impression_schema, page_schema, read_schema
 
@@ -54,7 +55,7 @@ def open_pages(spark: SparkSession, log: LogFiles, settings: Log) -> PageSource:
     reducers = len(reader.tasks)
     send = partial(send_fragments, read=reader.rows, parts=reducers * PARTS_PER_TASK)
     blocks = map_batches(tasks, send, BLOCK)
-    by_session = blocks.repartitionById(reducers, F.col("part") % reducers)
+    by_session = repartition_by_part(blocks, reducers, F.col("part") % reducers)
     return PageSource(by_session, read_pages, sessions_are_unique=True)
 
 

@@ -144,7 +144,7 @@ def on_day(shown_at: pa.Array, day: dt.date) -> pa.Array:
 
     Rows whose time is null or not accepted belong to no date: they are kept for quarantine.
     """
-    start = dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC)
+    start = dt.datetime(day.year, day.month, day.day, tzinfo=dt.timezone.utc)
     bounds = [pa.scalar(t, TIMESTAMP) for t in (start, start + dt.timedelta(days=1))]
     within = pc.and_(pc.greater_equal(shown_at, bounds[0]), pc.less(shown_at, bounds[1]))
     if (outside := out_of_range(shown_at)) is not None:

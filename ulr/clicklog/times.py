@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from ulr.engine.columns import valid
 from ulr.warehouse.schema import TIMESTAMP
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 # The times that the contract accepts: [first, end).
-FIRST_TIME, END_TIME = (dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in (2000, 2101))
+FIRST_TIME, END_TIME = (dt.datetime(year, 1, 1, tzinfo=dt.timezone.utc) for year in (2000, 2101))
 
 # Epoch numbers below a magnitude, and what one unit is in microseconds.
 _UNITS = ((1e11, 1e6), (1e14, 1e3), (1e17, 1.0), (2.0**63, 1e-3))
@@ -157,4 +157,4 @@ def _zone(name: str) -> dt.tzinfo:
         if offset > dt.timedelta(hours=_MOST_HOURS):
             raise ValueError(name)
         return dt.timezone(-offset if sign == "-" else offset)
-    return ZoneInfo(_SHORT_ZONES.get(name, name)) if name else dt.UTC
+    return ZoneInfo(_SHORT_ZONES.get(name, name)) if name else dt.timezone.utc

@@ -8,15 +8,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from ulr.config.settings import Settings
 from ulr.errors import UserError
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable  # Python 3.11 and later: importlib.resources.abc
 
 
 def conf_folder() -> Traversable:

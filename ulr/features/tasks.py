@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 
 from ulr.engine.columns import hashes
 from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
+from ulr.engine.spark_versions import repartition_by_part
 from ulr.engine.tasks import map_batches, map_items
 from ulr.features.files import FeatureFiles, FeaturePart, read_features
 from ulr.features.join import join_features
@@ -72,7 +73,7 @@ def write_window(
     send = partial(_send, files=files, names=files.features.names(), partitions=partitions,
                    shown=shown)  # fmt: skip
     blocks = map_items(spark, units, send, BLOCK, sizes=[unit.size for unit in units])
-    parts = blocks.repartitionById(partitions, F.col("part"))
+    parts = repartition_by_part(blocks, partitions, F.col("part"))
     try:
         rows = map_batches(parts, partial(_join_partition, url=url), "counts string").collect()
     finally:

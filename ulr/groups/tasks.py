@@ -34,6 +34,7 @@ from ulr.engine.shuffle import (
     partition_blocks,
     unpack,
 )
+from ulr.engine.spark_versions import repartition_by_part
 from ulr.engine.tasks import map_batches
 from ulr.groups.deduplicate import (
     collect_repeated,
@@ -92,7 +93,7 @@ def write_groups(
 def _reduce(
     blocks: DataFrame, partitions: int, finish: Callable[[Batches], Batches]
 ) -> list[_Written]:
-    parts = map_batches(blocks.repartitionById(partitions, F.col("part")), finish, _RESULT)
+    parts = map_batches(repartition_by_part(blocks, partitions, F.col("part")), finish, _RESULT)
     return [
         _Written(row.part, Counter(json.loads(row.counts)), Counter(json.loads(row.file)),
                  np.frombuffer(row.repeated, np.uint64))

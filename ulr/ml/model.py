@@ -18,6 +18,7 @@ from pyspark.ml.util import (
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ulr.engine.spark_versions import arrow_udf, metadata_session
 from ulr.errors import UserError
 from ulr.ml.params import RankerParams
 from ulr.models.booster import arrow_scorer, load_booster
@@ -42,8 +43,7 @@ class UnbiasedLambdaMARTModel(
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         features = features_column(dataset, self.getFeaturesCol())
-        # Spark infers the UDF's kind from type hints; pyspark's stubs have no overload for this.
-        score = F.arrow_udf(arrow_scorer(self.model_text), "double")  # type: ignore[call-overload]
+        score = arrow_udf(arrow_scorer(self.model_text), "double")
         return dataset.withColumn(self.getPredictionCol(), score(features))
 
     def write(self) -> ModelWriter:
@@ -66,7 +66,7 @@ class ModelWriter(MLWriter):
     def saveImpl(self, path: str) -> None:  # noqa: N802 (Spark's name)
         """Write the model under `path`."""
         spark = self.sparkSession
-        DefaultParamsWriter.saveMetadata(self._model, path, spark)
+        DefaultParamsWriter.saveMetadata(self._model, path, metadata_session(spark))
         text = spark.createDataFrame([(self._model.model_text,)], f"{_MODEL} string")
         text.coalesce(1).write.parquet(f"{path}/{_MODEL}")
 
@@ -77,7 +77,7 @@ class ModelReader(MLReader[UnbiasedLambdaMARTModel]):
     def load(self, path: str) -> UnbiasedLambdaMARTModel:
         """Read the model under `path`."""
         spark = SparkSession.getActiveSession() or self.sparkSession
-        metadata = DefaultParamsReader.loadMetadata(path, spark)
+        metadata = DefaultParamsReader.loadMetadata(path, metadata_session(spark))
         row = spark.read.parquet(f"{path}/{_MODEL}").head()
         if row is None:
             raise UserError(f"{path}/{_MODEL} contains no model; save the model again")

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from ulr.engine.columns import whole
 from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
+from ulr.engine.spark_versions import repartition_by_part
 from ulr.engine.tasks import map_batches, map_items
 from ulr.features.files import FeatureFiles, FeaturePart, read_features
 from ulr.features.matrix import feature_matrix
@@ -49,7 +50,7 @@ def write_scores(
     score = partial(_score, features=features, names=features.names(), partitions=partitions,
                     model=_Model(model, name))  # fmt: skip
     blocks = map_items(spark, parts, score, BLOCK, sizes=[part.size for part in parts])
-    shuffled = blocks.repartitionById(partitions, F.col("part"))
+    shuffled = repartition_by_part(blocks, partitions, F.col("part"))
     rows = map_batches(shuffled, partial(_write_part, url=url), "rows long, queries long").collect()
     return Counter(rows=sum(r.rows for r in rows), queries=sum(r.queries for r in rows))
 

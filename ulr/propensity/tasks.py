@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ulr.engine.session import spark_schema
+from ulr.engine.spark_versions import to_arrow
 from ulr.engine.tasks import map_items
 from ulr.errors import InvalidData
 from ulr.features.matrix import feature_matrix
@@ -70,7 +71,7 @@ def harvest_table(shown: DataFrame, *, blocks: int, weight: str) -> pa.Table:
         _exact_sum(F.col("impressions")).alias("impressions"),
         F.count("*").alias("documents"),
     )
-    return _sorted(total.toArrow().cast(harvest_schema), ["segment", "block", "k", "l"])
+    return _sorted(to_arrow(total).cast(harvest_schema), ["segment", "block", "k", "l"])
 
 
 def em_exposures(
@@ -88,13 +89,13 @@ def em_exposures(
     if features:
         known = spark.read.parquet(features).groupBy(*DOCUMENT).agg(F.min("features"))
         documents = documents.join(known.toDF(*DOCUMENT, "features"), on=DOCUMENT, how="inner")
-    table = documents.withColumn("block", _block(blocks)).orderBy(*DOCUMENT).toArrow()
+    table = to_arrow(documents.withColumn("block", _block(blocks)).orderBy(*DOCUMENT))
     if not table.num_rows:
         raise InvalidData(
             f"regression_em.features: {features} has no row for any of the documents shown"
         )
     number = table.select(DOCUMENT).append_column("n", pa.array(np.arange(table.num_rows)))
-    entries = rows.toArrow().join(number, keys=DOCUMENT, join_type="inner")
+    entries = to_arrow(rows).join(number, keys=DOCUMENT, join_type="inner")
     entries = entries.sort_by([("n", "ascending"), ("position", "ascending")])  # order of sums
     return Exposures(
         entries["n"].to_numpy(),

@@ -128,7 +128,9 @@ def read_truth(path: str) -> list[Row]:
     """Return the simulator's examination: segment, k, l, psi (theta where k = l)."""
     try:
         fs, file = open_filesystem(path)
-        return pq.read_table(file, filesystem=fs, columns=list(TRUTH)).to_pylist()
+        return pq.read_table(
+            file, filesystem=fs, partitioning=None, columns=list(TRUTH)
+        ).to_pylist()
     except (OSError, pa.ArrowInvalid) as error:
         reason = str(error).splitlines()[0]
         raise UserError(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.core.broadcast import Broadcast
+from pyspark import Broadcast
 
 from ulr.config.settings import Simulate
 from ulr.simulate.presets import click_models, experiment_of

@@ -53,13 +53,13 @@ def _abandoned(storage: Storage, where: str, name: str, *, locked: bool) -> bool
     info = storage.fs.get_file_info(storage.path(where, name, MARKER))
     if not info.is_file:
         return False
-    return locked or dt.datetime.now(dt.UTC) - info.mtime > GRACE
+    return locked or dt.datetime.now(dt.timezone.utc) - info.mtime > GRACE
 
 
 def _recent(replaced: list[Replaced], keep_days: float) -> list[Replaced]:
-    oldest = dt.datetime.now(dt.UTC) - dt.timedelta(days=keep_days)
+    oldest = dt.datetime.now(dt.timezone.utc) - dt.timedelta(days=keep_days)
     return [e for e in replaced if not e.at or dt.datetime.fromisoformat(e.at) > oldest]
 
 
 def _now() -> str:
-    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    return dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")

@@ -60,7 +60,7 @@ def _rewrite(warehouse: Warehouse, manifest: Manifest, steps: list[Step]) -> Man
         inputs=manifest.inputs, settings=manifest.settings,
     ) as transaction:  # fmt: skip
         for path in home.paths(manifest):
-            rows = pq.read_table(path, filesystem=home.storage.fs)
+            rows = pq.read_table(path, filesystem=home.storage.fs, partitioning=None)
             for step in steps:
                 rows = step(rows)
             TableFiles(transaction.url).write_table(rows, path.rpartition("/")[2])

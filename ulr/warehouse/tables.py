@@ -158,7 +158,9 @@ class Warehouse:
     def read(self, table: str, partition: str = "") -> pa.Table:
         """Return all rows of a small table."""
         files = self.files(table, partition)
-        return pa.concat_tables(pq.read_table(f, filesystem=self.storage.fs) for f in files)
+        return pa.concat_tables(
+            pq.read_table(f, filesystem=self.storage.fs, partitioning=None) for f in files
+        )
 
     @contextlib.contextmanager
     def writing(

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
+from ulr.engine.spark_versions import repartition_by_part, to_arrow
 from ulr.engine.tasks import TASKS_PER_CORE, Batches, map_batches, map_items
 from ulr.propensity.daily.arms import ArmTally, sum_counts
 from ulr.propensity.daily.documents import merge_documents, part_of
@@ -71,8 +72,8 @@ def tally_days(
         spark = start_spark()
         reducers = min(len(parts), TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
         blocks = map_items(spark, files, tally, BLOCK, sizes=sizes)
-        blocks = blocks.repartitionById(reducers, F.col("part") % reducers)
-        written = map_batches(blocks, write, _WRITTEN).toArrow().to_batches()  # one row per file
+        blocks = repartition_by_part(blocks, reducers, F.col("part") % reducers)
+        written = to_arrow(map_batches(blocks, write, _WRITTEN)).to_batches()  # one row per file
     rows = [dict.fromkeys((COUNTS, DOCUMENTS), 0) for _ in days]
     for row in (row for batch in written for row in batch.to_pylist()):
         rows[row["day"]][row["kind"]] += row["rows"]
@@ -89,7 +90,7 @@ def sum_window(
     least = max(rows / ROWS_PER_PART, TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     parts = power_of_two(max(least, *(file.parts for file in files)))
     run = partial(_sum_parts, url=url, files=list(files), parts=parts, blocks=blocks)
-    table = map_items(spark, range(parts), run, BLOCK).toArrow()
+    table = to_arrow(map_items(spark, range(parts), run, BLOCK))
     return [open_table(content) for _, _, content in unpack(iter(table.to_batches()))]
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from ulr.engine.failures import reraise_user_errors
 from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
+from ulr.engine.spark_versions import to_arrow
 from ulr.engine.tasks import Batches, map_items
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.barrier import check_slots, is_local, train_in_barrier
@@ -107,7 +108,7 @@ def _run_on_spark(spark: SparkSession, source: PairFiles) -> RunOnFiles:
 
     def run(function: FileFunction) -> list[pa.Table]:
         blocks = map_items(spark, files, partial(_on_files, function=function), BLOCK, sizes=sizes)
-        batches = iter(blocks.toArrow().to_batches())
+        batches = iter(to_arrow(blocks).to_batches())
         parts = [(file, open_table(content)) for file, _, content in unpack(batches)]
         return [table for _, table in sorted(parts, key=lambda part: part[0])]
 

@@ -1,0 +1,152 @@
+"""A night, a training by two workers and the tests of text logs, on several Spark versions.
+
+Every version has an environment in data/matrix, made on the first run. The first row has the lowest
+versions that setup.py allows. Its interpreter is python3.10 if there is one.
+
+python -m tests.bench.matrix [VERSION ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "data" / "matrix"
+TESTS = ("tests/clicklog", "tests/engine/test_spark_versions.py", "tests/ml/test_estimator.py")
+DAY = "2026-01-01"
+SIZES = {"simulate.days": 1, "simulate.pages_per_day": 20_000, "simulate.queries": 300,
+         "train.num_iterations": 40}  # fmt: skip
+
+
+class Row(NamedTuple):
+    """An environment. pins: packages at other versions than those of requirements.lock."""
+
+    spark: str
+    pins: tuple[str, ...] = ()
+    python: str = sys.executable
+
+
+LOWEST = ("numpy==1.26.4", "pandas==2.2.3", "pyarrow==18.1.0", "scipy==1.13.1")
+ROWS = (Row("3.5.8", LOWEST, "python3.10"), Row("4.0.2"), Row("4.3.0"))
+
+
+def main() -> int:
+    """Print a Markdown table; return 1 if a version fails or has other model bytes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("versions", nargs="*", help="of Spark; default: all")
+    chosen = parser.parse_args().versions
+    results = [_run(row) for row in ROWS if not chosen or row.spark in chosen]
+    heads = ("Spark", "Python", "numpy", "pandas", "pyarrow", "night", "tests", "model",
+             "model of two workers")  # fmt: skip
+    print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
+    for result in results:
+        print(f"| {' | '.join(result)} |")
+    models = {model for result in results for model in result[-2:]}
+    return int(len(models) > 1 or any("failed" in result[-3] for result in results))
+
+
+def _run(row: Row) -> list[str]:
+    """Return the cells of one row of the table."""
+    print(f"Spark {row.spark}", file=sys.stderr)
+    python = _environment(row)
+    versions = _output(python, "-c", _VERSIONS).split()
+    home = FOLDER / f"night-{row.spark}"
+    shutil.rmtree(home, ignore_errors=True)
+    flags = [flag for key, value in _settings(home).items() for flag in ("--set", f"{key}={value}")]
+    _output(python, "-m", "ulr.cli", "simulate", *flags)
+    start = time.monotonic()
+    _output(python, "-m", "ulr.cli", "nightly", "--date", DAY, *flags)
+    seconds = time.monotonic() - start
+    models = [_model(home)]
+    _output(python, "-m", "ulr.cli", "train", "--force", "--set", "train.num_workers=2", *flags)
+    models.append(_model(home))
+    tests = _call(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS).stdout
+    return [row.spark, *versions, f"{seconds:.0f} s", _summary(tests), *models]
+
+
+def _settings(home: Path) -> dict[str, object]:
+    log = home / "simulated"
+    return {
+        "warehouse.path": home / "warehouse", "mlflow.local_path": home / "mlflow",
+        "simulate.path": log, "log.path": log / "log", "features.path": log / "features", **SIZES,
+    }  # fmt: skip
+
+
+def _environment(row: Row) -> str:
+    """Return the interpreter of a row's environment; create it unless it is complete."""
+    folder = FOLDER / f"spark-{row.spark}"
+    python, ready = folder / "bin" / "python", folder / ".ready"
+    if not ready.exists():
+        interpreter = row.python if _works(row.python) else sys.executable
+        subprocess.run([interpreter, "-m", "venv", "--clear", folder], check=True)
+        wanted = [f"pyspark=={row.spark}", *row.pins, *_locked(row)]
+        subprocess.run([python, "-m", "pip", "install", "-q", "wheel"], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *wanted], check=True)
+        ready.touch()
+    return str(python)
+
+
+def _locked(row: Row) -> list[str]:
+    """Return the other requirements of setup.py, at the locked versions if nothing is pinned."""
+    setup = (ROOT / "setup.py").read_text()
+    names = re.findall(r'^ {8}"([\w-]+)[^"]*",', setup, re.MULTILINE)
+    pinned = {pin.partition("==")[0] for pin in (*row.pins, "pyspark==")}
+    lock = dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "requirements.lock").read_text(), re.M))
+    exact = not row.pins
+    wanted = [*names, "pytest", "hypothesis"]
+    return [f"{n}=={lock[n]}" if exact and n in lock else n for n in wanted if n not in pinned]
+
+
+def _works(python: str) -> bool:
+    with_version = [python, "--version"]
+    try:
+        return subprocess.run(with_version, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+_VERSIONS = (
+    "import platform, numpy, pandas, pyarrow; "
+    "print(platform.python_version(), numpy.__version__, pandas.__version__, pyarrow.__version__)"
+)
+
+
+def _call(python: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environ = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": python}
+    environ.pop("SPARK_HOME", None)
+    return subprocess.run(
+        [python, *map(str, arguments)], cwd=ROOT, env=environ, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+
+
+def _output(python: str, *arguments: str) -> str:
+    process = _call(python, *arguments)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(arguments[:4])}: exit code {process.returncode}\n"
+                         f"{process.stdout[-2000:]}{process.stderr[-2000:]}")  # fmt: skip
+    return process.stdout
+
+
+def _model(home: Path) -> str:
+    """Return the first digits of the SHA-256 of the newest published model."""
+    newest = max(home.glob("warehouse/models/*/*/model.txt"), key=lambda p: p.stat().st_mtime_ns)
+    return hashlib.sha256(newest.read_bytes()).hexdigest()[:12]
+
+
+def _summary(output: str) -> str:
+    found = re.search(r"((?:\d+ failed, )?\d+ passed[^\n]*?) in ", output)
+    return found[1] if found else "failed: no summary"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
