@@ -19,6 +19,8 @@ from ulr.propensity.curve import ThetaCurve
 from ulr.propensity.joint import ANCHOR, PairEstimate
 from ulr.propensity.swap_counts import BucketArms, SwapCounts
 
+FIRST_POSITION = "theta(1)"  # subject of the note of the check `joint`
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -125,18 +127,24 @@ def agreement_findings(curve: ThetaCurve, significance: float) -> list[Finding]:
     return _bonferroni([("agreement", "buckets", statistic, p, message)], significance)
 
 
-def joint_findings(curve: ThetaCurve, pairs: Iterable[PairEstimate]) -> list[Finding]:
-    """Compare each estimated psi with the product and the minimum of its two theta values."""
+def joint_findings(
+    curve: ThetaCurve, pairs: Iterable[PairEstimate], *, theta_1: float = 1.0
+) -> list[Finding]:
+    """Compare each estimated psi with the product and the minimum of its two theta values.
+
+    theta_1: P(position 1 is examined), to which psi and theta are relative.
+    """
     rows, products, minima = [], 0, 0
     for pair in pairs:
         if pair.source != "estimated" or (pair.k, pair.l) == ANCHOR:
             continue
         a, b = curve.theta[pair.k - 1], curve.theta[pair.l - 1]
+        product = theta_1 * a * b
         low, high = pair.interval()
-        products += low <= a * b <= high
+        products += low <= product <= high
         minima += low <= min(a, b) <= high
         message = (
-            f"psi {pair.raw:.4f} [{low:.4f}, {high:.4f}]; product {a * b:.4f}, "
+            f"psi {pair.raw:.4f} [{low:.4f}, {high:.4f}]; product {product:.4f}, "
             f"minimum {min(a, b):.4f}"
         )
         rows.append(Finding("joint", f"({pair.k}, {pair.l})", pair.raw, np.nan, "ok", message))
@@ -147,6 +155,26 @@ def joint_findings(curve: ThetaCurve, pairs: Iterable[PairEstimate]) -> list[Fin
         )
         rows.insert(0, Finding("joint", "all", float(len(rows)), np.nan, "ok", message))
     return rows
+
+
+def first_position_findings(
+    curve: ThetaCurve, chosen: BrowsingFit, given: float | None
+) -> list[Finding]:
+    """State what is assumed about P(position 1 is examined) where psi depends on it.
+
+    given: the setting theta_1. Nested models and row skipping do not assume theta(1) = 1, and a
+    given curve below 1 at position 1 is not relative.
+    """
+    if chosen.name != "independent" or curve.theta[0] < 1:
+        return []
+    message = (
+        f"theta(1) = {given:g} as given, so psi is {given:g} theta(k) theta(l) relative to theta(1)"
+        if given is not None
+        else "theta(1) = 1 is assumed: if it is less, the expectation of every `joint` weight has "
+        "the additional term (1 - theta(1)) r_i r_j, up to a common factor; set "
+        "propensities.theta_1 where theta(1) is known"
+    )
+    return [Finding("joint", FIRST_POSITION, chosen.theta_1, np.nan, "ok", message)]
 
 
 def browsing_findings(chosen: BrowsingFit, fits: Iterable[BrowsingFit]) -> list[Finding]:

@@ -41,8 +41,11 @@ def estimate_segment(
     if settings.monotone:  # after the fallback, whose values may exceed those above them
         curve = monotone(curve)
     swaps = evidence.swaps if evidence.swaps.randomised else None
-    width, significance = settings.row_width, settings.significance
-    browsing, fits = fit_browsing(settings.browsing_model, curve.theta, swaps, width=width)
+    significance = settings.significance
+    browsing, fits = fit_browsing(
+        settings.browsing_model, curve.theta, swaps, width=settings.row_width,
+        theta_1=settings.theta_1,
+    )  # fmt: skip
     solution = None
     if swaps is not None and settings.joint != "none":
         solution = solve_pairs(swaps, min_coclicks=settings.min_coclicks, joint=settings.joint)
@@ -52,7 +55,8 @@ def estimate_segment(
     if swaps is not None:
         findings += diagnostics.sample_ratio_findings(swaps, significance)
         findings += diagnostics.untouched_findings(swaps, significance)
-        findings += diagnostics.joint_findings(curve, pairs)
+        findings += diagnostics.joint_findings(curve, pairs, theta_1=browsing.theta_1)
         findings += diagnostics.browsing_findings(browsing, fits)
+    findings += diagnostics.first_position_findings(curve, browsing, settings.theta_1)
     findings += diagnostics.trust_findings(evidence.trust, significance)
     return SegmentResult(segment, curve, pairs, browsing, fits, findings)
