@@ -181,6 +181,7 @@ class Propensities(Section):
     row_width: Count
     window_days: Count
     max_position: Count
+    depth: Literal["imputed", "estimated"]
     min_clicks: Count
     min_coclicks: Count
     monotone: bool

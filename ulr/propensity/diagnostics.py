@@ -15,7 +15,7 @@ from scipy.special import chdtrc, stdtr
 from ulr.propensity.affine import Regression
 from ulr.propensity.browsing import BrowsingFit
 from ulr.propensity.components import name_nodes
-from ulr.propensity.curve import ThetaCurve
+from ulr.propensity.curve import IMPUTED, ThetaCurve
 from ulr.propensity.joint import ANCHOR, PairEstimate
 from ulr.propensity.swap_counts import BucketArms, SwapCounts
 
@@ -125,6 +125,32 @@ def agreement_findings(curve: ThetaCurve, significance: float) -> list[Finding]:
         "freedom"
     )
     return _bonferroni([("agreement", "buckets", statistic, p, message)], significance)
+
+
+def depth_findings(curve: ThetaCurve) -> list[Finding]:
+    """Say which positions have an imputed theta, and how uncertain it is."""
+    imputed = np.flatnonzero([source == IMPUTED for source in curve.source])
+    if not imputed.size:
+        return []
+    fitted = [i + 1 for i, source in enumerate(curve.source) if i and source != IMPUTED]
+    errors = np.sqrt(np.diag(curve.covariance)[imputed])
+    message = (
+        f"theta of {imputed.size} positions is imputed, {position_ranges(imputed + 1)}: "
+        f"{curve.note[imputed[0]].partition(';')[0]}, fitted to {position_ranges(fitted)}; "
+        f"standard errors of log theta {errors.min():.2f} to {errors.max():.2f}"
+    )
+    return [Finding("depth", "theta", float(imputed.size), np.nan, "ok", message)]
+
+
+def position_ranges(positions: Iterable[int]) -> str:
+    """Return ascending positions as text such as `2, 4-6`."""
+    runs: list[list[int]] = []
+    for position in map(int, positions):
+        if runs and position == runs[-1][-1] + 1:
+            runs[-1].append(position)
+        else:
+            runs.append([position])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def joint_findings(

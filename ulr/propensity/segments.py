@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ulr.config.settings import Propensities
 from ulr.propensity import diagnostics
 from ulr.propensity.browsing import BrowsingFit, fit_browsing
-from ulr.propensity.curve import ThetaCurve, fall_back, monotone
+from ulr.propensity.curve import IMPUTED, ThetaCurve, fall_back, monotone
+from ulr.propensity.depth import extend_psi, impute_theta
 from ulr.propensity.diagnostics import Finding
 from ulr.propensity.estimators import Evidence, estimate_theta
 from ulr.propensity.joint import PairEstimate, joint_estimates, solve_pairs
@@ -17,10 +20,12 @@ from ulr.propensity.joint import PairEstimate, joint_estimates, solve_pairs
 class SegmentResult:
     """Estimates of one segment, or of all traffic (segment None).
 
-    browsing: the chosen model. fits: all models that were fitted to the co-clicks.
+    curve: with imputed positions, if the settings say so; `own` without them. browsing: the chosen
+    model. fits: all models that were fitted to the co-clicks.
     """
 
     segment: str | None
+    own: ThetaCurve
     curve: ThetaCurve
     pairs: list[PairEstimate]
     browsing: BrowsingFit
@@ -34,8 +39,9 @@ def estimate_segment(
     settings: Propensities,
     pooled: ThetaCurve | None = None,
 ) -> SegmentResult:
-    """Estimate one segment; positions without an estimate take the value of `pooled`."""
-    own = curve = estimate_theta(evidence, settings)
+    """Estimate one segment; positions without an estimate take the value of `pooled`, if it has
+    one, and else are imputed."""
+    estimated = curve = estimate_theta(evidence, settings)
     if pooled is not None:
         curve = fall_back(curve, pooled)
     if settings.monotone:  # after the fallback, whose values may exceed those above them
@@ -49,9 +55,14 @@ def estimate_segment(
     solution = None
     if swaps is not None and settings.joint != "none":
         solution = solve_pairs(swaps, min_coclicks=settings.min_coclicks, joint=settings.joint)
+    own = curve
+    if settings.depth == IMPUTED:
+        curve = impute_theta(own, least=_click_ratios(evidence))
+        browsing = extend_psi(browsing, curve)
     pairs = joint_estimates(curve, solution, browsing)
-    findings = diagnostics.component_findings(own)
-    findings += diagnostics.agreement_findings(own, significance)
+    findings = diagnostics.component_findings(estimated)
+    findings += diagnostics.agreement_findings(estimated, significance)
+    findings += diagnostics.depth_findings(curve)
     if swaps is not None:
         findings += diagnostics.sample_ratio_findings(swaps, significance)
         findings += diagnostics.untouched_findings(swaps, significance)
@@ -59,4 +70,13 @@ def estimate_segment(
         findings += diagnostics.browsing_findings(browsing, fits)
     findings += diagnostics.first_position_findings(curve, browsing, settings.theta_1)
     findings += diagnostics.trust_findings(evidence.trust, significance)
-    return SegmentResult(segment, curve, pairs, browsing, fits, findings)
+    return SegmentResult(segment, own, curve, pairs, browsing, fits, findings)
+
+
+def _click_ratios(evidence: Evidence) -> np.ndarray | None:
+    """Return clicks by position over those at position 1, on pages as ranked; None without any.
+
+    Where relevance does not rise with position, theta is at least that.
+    """
+    clicks = evidence.swaps.unswapped().clicks
+    return clicks / clicks[0] if clicks[0] else None

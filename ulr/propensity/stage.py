@@ -98,7 +98,7 @@ def estimate_propensities(
         )
     tallies = build_tallies(start_spark, warehouse, dates)
     swaps = tallies.swap_counts(settings.max_position)
-    positions = len(theta) or _deepest_click(swaps)
+    positions = len(theta) or _deepest_position(warehouse, dates, swaps, settings.max_position)
     _check_buckets(swaps, positions, settings.estimator)
     counts = _Counts(swaps)
     if _needs_trust(settings):
@@ -112,7 +112,7 @@ def estimate_propensities(
     settings = settings.model_copy(update={"significance": significance})
     pooled = estimate_segment(None, counts.evidence(positions, theta), settings)
     return [pooled] + [
-        estimate_segment(name, counts.of(name).evidence(positions), settings, pooled.curve)
+        estimate_segment(name, counts.of(name).evidence(positions), settings, pooled.own)
         for name in segments
     ]
 
@@ -128,6 +128,7 @@ def drift(
     theta_only = settings.model_copy(
         update={
             "segments": False,
+            "depth": "estimated",
             "joint": "none",
             "browsing_model": "independent",
             "test_trust": False,
@@ -251,6 +252,10 @@ def _segments(rows: pa.Table, settings: Propensities) -> list[str]:
     return sorted(pc.unique(rows["segment"]).drop_null().to_pylist())
 
 
-def _deepest_click(rows: pa.Table) -> int:
-    """Return the deepest clicked position, at least 2."""
-    return max(pc.max(rows["l"]).as_py() or 0, 2)
+def _deepest_position(
+    warehouse: Warehouse, dates: Sequence[dt.date], clicks: pa.Table, limit: int
+) -> int:
+    """Return the deepest position shown, or clicked if the groups do not say; at least 2."""
+    groups = [warehouse.require("groups", f"dt={date}") for date in dates]
+    shown = max(manifest.counts.get("longest", 0) for manifest in groups)
+    return max(min(shown, limit), pc.max(clicks["l"]).as_py() or 0, 2)

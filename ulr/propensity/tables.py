@@ -140,7 +140,8 @@ def summary_lines(results: Sequence[SegmentResult]) -> list[str]:
 
 
 def _is_summary(finding: Finding) -> bool:
-    return finding.check == "joint" and finding.subject in ("all", FIRST_POSITION)
+    joint = finding.check == "joint" and finding.subject in ("all", FIRST_POSITION)
+    return joint or finding.check == "depth"
 
 
 def _by_source(sources: Sequence[str], noun: str) -> str:
