@@ -139,7 +139,7 @@ def depth_findings(curve: ThetaCurve) -> list[Finding]:
         f"{curve.note[imputed[0]].partition(';')[0]}, fitted to {position_ranges(fitted)}; "
         f"standard errors of log theta {errors.min():.2f} to {errors.max():.2f}"
     )
-    return [Finding("depth", "theta", float(imputed.size), np.nan, "ok", message)]
+    return [Finding("depth", "all", float(imputed.size), np.nan, "ok", message)]
 
 
 def position_ranges(positions: Iterable[int]) -> str:
@@ -194,10 +194,11 @@ def first_position_findings(
     if chosen.name != "independent" or curve.theta[0] < 1:
         return []
     message = (
-        f"theta(1) = {given:g} as given, so psi is {given:g} theta(k) theta(l) relative to theta(1)"
+        f"position 1 is examined with probability {given:g} (propensities.theta_1), so the product "
+        f"relative to position 1 is {given:g} theta(k) theta(l)"
         if given is not None
-        else "theta(1) = 1 is assumed: if it is less, the expectation of every `joint` weight has "
-        "the additional term (1 - theta(1)) r_i r_j, up to a common factor; set "
+        else "position 1 is assumed to be always examined; if it is not, every `joint` weight has "
+        "the additional expectation (1 - theta(1)) r_i r_j, up to a common factor; set "
         "propensities.theta_1 where theta(1) is known"
     )
     return [Finding("joint", FIRST_POSITION, chosen.theta_1, np.nan, "ok", message)]
