@@ -28,7 +28,7 @@ SETTINGS = {
     "log.path": "expired", "features.path": "features", "warehouse.path": "warehouse",
     "groups.partitions": 2, "pairs.partitions": 2, "pairs.test_fraction": 0.3,
     "train.num_iterations": 3, "lightgbm.num_leaves": 4, "lightgbm.num_threads": 1,
-    "mlflow.live": False, "pairs.method": "joint",
+    "mlflow.live": False, "pairs.method": "joint", "propensities.depth": "estimated",
 }  # fmt: skip
 FLAGS = [flag for key, value in SETTINGS.items() for flag in ("--set", f"{key}={value}")]
 

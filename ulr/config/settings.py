@@ -204,6 +204,7 @@ class Propensities(Section):
 class PlanSwaps(Section):
     """The design of a swap experiment."""
 
+    plan: str | None
     salt: str
     fraction: Annotated[float, Field(gt=0, le=1)]
     positions: Annotated[int, Field(ge=2)]

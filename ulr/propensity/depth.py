@@ -57,7 +57,8 @@ def impute_theta(curve: ThetaCurve, least: np.ndarray | None = None) -> ThetaCur
             theta[i] = max(theta[i], min(least[i], theta[i - 1]))
     covariance = forward @ own @ forward.T
     covariance[np.ix_(missing, missing)] += _misfit(fit, others)[np.ix_(missing, missing)]
-    text = f"log theta = -{fit.eta:.2f} log k - {fit.lambda_:.3f} (k - 1)"
+    eta, lambda_ = abs(fit.eta), abs(fit.lambda_)  # -0.0 has a sign
+    text = f"log theta = -{eta:.2f} log k - {lambda_:.3f} (k - 1)"
     source, note = list(curve.source), list(curve.note)
     for i in missing.tolist():
         source[i], note[i] = IMPUTED, "; ".join(filter(None, (text, note[i])))

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc, stdtr
 
+from ulr.experiments.serving import Plan
+from ulr.propensity import planned
 from ulr.propensity.affine import Regression
 from ulr.propensity.browsing import BrowsingFit
 from ulr.propensity.components import name_nodes
@@ -70,14 +72,24 @@ def component_findings(curve: ThetaCurve) -> list[Finding]:
     return [Finding("components", "all", len(parts), np.nan, "refused", message)]
 
 
-def sample_ratio_findings(counts: SwapCounts, significance: float) -> list[Finding]:
-    """Test whether the arms of each bucket have equal size (chi-square)."""
-    rows = []
-    for name, arms in counts.buckets.items():
-        kept, swapped = arms.kept.sessions, arms.swapped.sessions
-        statistic = (kept - swapped) ** 2 / max(kept + swapped, 1)
-        message = f"bucket {name}: {kept:,} pages in the kept arm, {swapped:,} in the swapped arm"
-        rows.append(("sample_ratio", name, statistic, _chi2_p(statistic, 1), message))
+def sample_ratio_findings(
+    counts: SwapCounts, significance: float, plan: Plan | None = None, *, all_traffic: bool = True
+) -> list[Finding]:
+    """Test whether the arms of each bucket, and the buckets of a plan, have their planned sizes.
+
+    Without a plan both arms have a half of the pages. Buckets without pages are normal in a segment
+    and named for all traffic only.
+    """
+    rows = [
+        planned.arm_row(
+            name, arms.kept.sessions, arms.swapped.sessions,
+            plan.swapped_fraction(name) if plan else 0.5,
+        )
+        for name, arms in counts.buckets.items()
+    ]  # fmt: skip
+    if plan is not None:
+        rows += planned.bucket_rows(counts, plan)
+        rows += planned.name_rows(counts, plan) if all_traffic else []
     return _bonferroni(rows, significance)
 
 

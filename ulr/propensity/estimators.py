@@ -12,6 +12,7 @@ import pyarrow as pa
 from ulr.config.settings import Propensities
 from ulr.errors import UserError
 from ulr.experiments.buckets import Bucket
+from ulr.experiments.serving import Plan
 from ulr.propensity.affine import Regression, affine_curve
 from ulr.propensity.curve import ThetaCurve, make_curve
 from ulr.propensity.exposures import Exposures
@@ -29,7 +30,7 @@ class Evidence:
     """Counts of some traffic. All but `swaps` may be empty if the estimator does not need it.
 
     harvest: rows of `harvest_schema`. trust: regressions of the buckets 1:k. theta: the curve of
-    the estimator `given`.
+    the estimator `given`. plan: of the swap experiment, if it is known.
     """
 
     swaps: SwapCounts
@@ -37,6 +38,7 @@ class Evidence:
     trust: list[Regression] = field(default_factory=list)
     exposures: Exposures | None = None
     theta: list[float] = field(default_factory=list)
+    plan: Plan | None = None
 
 
 # Which buckets a swap estimator uses (docs/methods.md section 3.2).

@@ -64,7 +64,9 @@ def estimate_segment(
     findings += diagnostics.agreement_findings(estimated, significance)
     findings += diagnostics.depth_findings(curve)
     if swaps is not None:
-        findings += diagnostics.sample_ratio_findings(swaps, significance)
+        findings += diagnostics.sample_ratio_findings(
+            swaps, significance, evidence.plan, all_traffic=segment is None
+        )
         findings += diagnostics.untouched_findings(swaps, significance)
         findings += diagnostics.joint_findings(curve, pairs, theta_1=browsing.theta_1)
         findings += diagnostics.browsing_findings(browsing, fits)
