@@ -31,6 +31,7 @@ from ulr.kernels.ranking_metrics import ranking_metrics
 from ulr.pairs.config import make_pair_config
 from ulr.pairs.table import build_pair_table
 from ulr.pairs.weightings import AUTO, training_columns, validation_columns
+from ulr.pairs.weights import LABELS
 from ulr.propensity import depth as imputation
 from ulr.propensity.curve import make_curve
 from ulr.propensity.examination import Examination
@@ -41,7 +42,7 @@ from ulr.training.data import read_pairs, split_queries
 from ulr.training.local import train_ranker
 from ulr.training.plan import TrainPlan
 
-METHODS = ("labels", "naive", "robust", "joint", AUTO)
+METHODS = (LABELS, "naive", "robust", "joint", AUTO)
 DEPTHS = ("estimated", "imputed")
 # Standard deviation of lambda and variance of the walk, as the product has them and others.
 PRIORS = {
@@ -101,6 +102,8 @@ def quality(world: World, known: Examination, method: str, depth: str, *, trees:
         validation = split_queries(read_pairs([table], [validation_columns(method)]), held_out)
         train, stopping = split_queries(train, ~held_out), settings.train.early_stopping_round
     lightgbm = {**settings.lightgbm, "num_threads": 1}
+    if method == LABELS:  # its weights are gains, not counts of sessions
+        lightgbm["min_sum_hessian_in_leaf"] = 0.05
     plan = TrainPlan(method, trees, lightgbm, early_stopping_round=stopping)
     ranker = train_ranker(train, plan, validation=validation)
     start = int(world.corpus.offsets[world.queries])

@@ -1,4 +1,4 @@
-"""theta of positions without an estimate (docs/methods.md section 3.10)."""
+"""theta of positions without an estimate (docs/methods.md section 3.11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""theta where clicks do not suffice: imputed along a curve (docs/methods.md section 3.10).
+"""theta where clicks do not suffice: imputed along a curve (docs/methods.md section 3.11).
 
     log theta(k) = -eta log k - lambda (k - 1) + walk(log k)
 
