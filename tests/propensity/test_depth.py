@@ -9,7 +9,13 @@ from tests.support.swap_lab import SwapLab, click_model, queries
 from ulr.config.load import load_settings
 from ulr.propensity.browsing import BrowsingFit, psi_by_theta, row_skipping_psi
 from ulr.propensity.curve import ThetaCurve, make_curve
-from ulr.propensity.depth import LAMBDA_SD, WALK_VARIANCE, extend_psi, impute_theta
+from ulr.propensity.depth import (
+    LAMBDA_SD,
+    WALK_VARIANCE,
+    extend_psi,
+    impute_theta,
+    least_theta,
+)
 from ulr.propensity.diagnostics import position_ranges
 from ulr.propensity.estimators import Evidence
 from ulr.propensity.examination import examination_of
@@ -96,6 +102,18 @@ def test_an_imputed_theta_is_not_above_the_position_before_nor_below_the_clicks(
     assert impute_theta(steep).theta[4] < 0.02
     bounded = impute_theta(steep, least=np.array([1, 0.9, 0.9, 0.05, 0.03]))
     np.testing.assert_allclose(bounded.theta[1:], [0.4, 0.1, 0.05, 0.03])
+
+
+def test_clicks_bound_theta_from_below():
+    rng, theta = np.random.default_rng(5), CURVES["power 2"]
+    above = 0
+    for _ in range(300):
+        clicks = rng.poisson(200 * theta * np.linspace(0.8, 0.5, K) / 0.8)
+        above += (least_theta(clicks) > theta)[1:].sum()
+    assert above / (300 * (K - 1)) < 0.02
+    exact = least_theta(np.array([10**8, 10**7, 0]))
+    np.testing.assert_allclose(exact, [1, 0.1, 0], rtol=0.01)
+    assert not least_theta(np.array([0, 3])).any()
 
 
 def test_nothing_is_imputed_without_a_ratio():

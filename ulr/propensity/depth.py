@@ -68,6 +68,17 @@ def impute_theta(curve: ThetaCurve, least: np.ndarray | None = None) -> ThetaCur
     )
 
 
+def least_theta(clicks: np.ndarray) -> np.ndarray:
+    """Return lower bounds of theta from the clicks by position on pages as ranked.
+
+    Where relevance does not rise with position, theta is at least the ratio of the clicks to those
+    at position 1; the bound is two standard errors below it.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bound = clicks / clicks[0] * np.exp(-2 * np.sqrt(1 / clicks + 1 / clicks[0]))
+    return np.where((clicks > 0) & (clicks[0] > 0), bound, 0.0)
+
+
 def _fit(log_theta: np.ndarray, known: np.ndarray, covariance: np.ndarray, positions: int) -> _Fit:
     """Fit the curve; a term that would rise with position is left out."""
 

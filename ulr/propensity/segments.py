@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ulr.config.settings import Propensities
 from ulr.propensity import diagnostics
 from ulr.propensity.browsing import BrowsingFit, fit_browsing
 from ulr.propensity.curve import IMPUTED, ThetaCurve, fall_back, monotone
-from ulr.propensity.depth import extend_psi, impute_theta
+from ulr.propensity.depth import extend_psi, impute_theta, least_theta
 from ulr.propensity.diagnostics import Finding
 from ulr.propensity.estimators import Evidence, estimate_theta
 from ulr.propensity.joint import PairEstimate, joint_estimates, solve_pairs
@@ -57,7 +55,7 @@ def estimate_segment(
         solution = solve_pairs(swaps, min_coclicks=settings.min_coclicks, joint=settings.joint)
     own = curve
     if settings.depth == IMPUTED:
-        curve = impute_theta(own, least=_click_ratios(evidence))
+        curve = impute_theta(own, least=least_theta(evidence.swaps.unswapped().clicks))
         browsing = extend_psi(browsing, curve)
     pairs = joint_estimates(curve, solution, browsing)
     findings = diagnostics.component_findings(estimated)
@@ -73,12 +71,3 @@ def estimate_segment(
     findings += diagnostics.first_position_findings(curve, browsing, settings.theta_1)
     findings += diagnostics.trust_findings(evidence.trust, significance)
     return SegmentResult(segment, own, curve, pairs, browsing, fits, findings)
-
-
-def _click_ratios(evidence: Evidence) -> np.ndarray | None:
-    """Return clicks by position over those at position 1, on pages as ranked; None without any.
-
-    Where relevance does not rise with position, theta is at least that.
-    """
-    clicks = evidence.swaps.unswapped().clicks
-    return clicks / clicks[0] if clicks[0] else None
