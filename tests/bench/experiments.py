@@ -15,14 +15,17 @@ from ulr.propensity.tables import curve_table, joint_table
 from ulr.simulate.randomness import stream
 
 
-def estimated_propensities(log: Log, pages: int, seed: int) -> Examination:
-    """Return theta and psi estimated from `pages` further pages, split over the buckets 1:k."""
+def estimated_propensities(log: Log, pages: int, seed: int, *overlays: str) -> Examination:
+    """Return theta and psi estimated from `pages` further pages, split over the buckets 1:k.
+
+    overlays: settings that differ from the defaults, as KEY=VALUE.
+    """
     positions = log.documents.shape[1]
     buckets = [parse_bucket(f"1:{k}") for k in range(2, positions + 1)]
     rng = stream(seed, "swap pages", 0)
     arms = {b.name: _arms(log, b, pages // len(buckets), rng) for b in buckets}
     evidence = Evidence(SwapCounts(positions, arms))
-    results = [estimate_segment(None, evidence, load_settings(None).propensities)]
+    results = [estimate_segment(None, evidence, load_settings(None, overlays).propensities)]
     return examination_of(curve_table(results), joint_table(results))[0]
 
 

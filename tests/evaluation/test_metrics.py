@@ -220,3 +220,15 @@ def test_click_metrics_agree_with_the_true_metrics_within_their_intervals(browsi
 
 
 WEIGHTS = np.array([1.0, -0.5, 0.3, 0.0, 0.2, -0.1, 0.0, 0.0], np.float32)
+
+
+def test_golden_metrics_of_the_logged_ranking_are_not_cut_at_the_depth_of_theta():
+    queries = join_features(GROUPS, FEATURES)
+    deep, shallow = (
+        metric_values(evaluate_queries(queries, {"m": model}, plan), LOGGING)
+        for plan in (PLAN, evaluation_plan(EXAMINATION.cut(1), precision_cuts=[1], max_label=2))
+    )
+    sources = {metric.name: metric.source for metric in METRICS}
+    golden = [name for name in deep if sources[name.partition("_at_")[0]] == "golden"]
+    assert [shallow[name] for name in golden] == [deep[name] for name in golden]
+    assert shallow["ips_dcg"] != deep["ips_dcg"]

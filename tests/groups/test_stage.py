@@ -103,6 +103,7 @@ def test_long_lists_are_truncated_and_counted(spark, tmp_path):
     path = write_parquet(tmp_path / "log", log)
     outcome = build(spark, tmp_path / "w", path, "groups.max_position=3")
     assert outcome.manifest.counts["cut"] == sum(len(p["doc_ids"]) > 3 for p in log)
+    assert outcome.manifest.counts["longest"] == 3
     expected = oracle.click_histograms(log, 3)
     assert oracle.expand_groups(rows_of(tmp_path / "w", "groups")) == expected
 
@@ -178,5 +179,5 @@ def test_repeated_sessions_give_the_groups_of_the_log_without_them(spark, tmp_pa
         files = Warehouse(str(tmp_path / root)).files("groups", f"dt={DATE}")
         contents.append([Path(f).read_bytes() for f in files])
     assert contents[0] == contents[1]
-    for name in ("pages", "groups", "patterns", "queries", "cut", "groups_bytes"):
+    for name in ("pages", "groups", "patterns", "queries", "cut", "longest", "groups_bytes"):
         assert repeated.manifest.counts[name] == once.manifest.counts[name]

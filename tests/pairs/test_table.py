@@ -218,3 +218,42 @@ def test_options_that_cannot_work_are_rejected():
         make_pair_config("joint", EXAMINATION, {"s": short})
     with pytest.raises(UserError, match="needs positions"):
         make_pair_config("unbiased-lambdamart", EXAMINATION, grouping="query")
+
+
+@pytest.mark.parametrize("method", ["naive", "unbiased-lambdamart", "dla", "labels"])
+def test_methods_without_theta_use_complete_lists(method):
+    """With examination of 2 positions they train on what they train on with that of all."""
+    window = join_features(GROUPS, FEATURES)
+    whole, shallow = (
+        build_pair_table(window, make_pair_config(method, examination))
+        for examination in (EXAMINATION, EXAMINATION.cut(2))
+    )
+    columns = [name for name in whole[0].column_names if "validation" not in name]
+    assert shallow[0].select(columns).equals(whole[0].select(columns))
+    assert shallow[1].counts == whole[1].counts
+    assert shallow[1].health.rows() == whole[1].health.rows()
+
+
+def test_pairs_of_unknown_examination_have_no_weight_in_the_validation_loss():
+    table, _ = build_pair_table(
+        join_features(GROUPS, FEATURES), make_pair_config("naive", EXAMINATION.cut(2))
+    )
+    known = 0
+    for row in table.to_pylist():
+        docs = at = 0
+        for size, pairs in zip(row["group_sizes"], row["pair_counts"], strict=True):
+            for p in range(at, at + pairs):
+                deepest = max(row["pair_i"][p], row["pair_j"][p]) + 1
+                weights = row["u_ij_validation"][p], row["u_ji_validation"][p]
+                assert deepest <= 2 or weights == (0, 0)
+                known += deepest <= 2 and weights != (0, 0)
+            docs, at = docs + size, at + pairs
+    assert known
+
+
+@pytest.mark.parametrize("options", [{"method": "robust"}, {"method": "naive", "precision": True}])
+def test_weights_with_theta_are_cut_below_it(options):
+    config = make_pair_config(examination=EXAMINATION.cut(2), **options)
+    table, report = build_pair_table(join_features(GROUPS, FEATURES), config)
+    assert max(max(row["group_sizes"]) for row in table.to_pylist()) == 2
+    assert report.counts["documents_too_deep"] > 0

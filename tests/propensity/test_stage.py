@@ -210,6 +210,31 @@ def test_a_changed_file_of_given_propensities_is_published_again(spark, warehous
     assert build_propensities(lambda: spark, warehouse, DATES, settings).skipped
 
 
+def test_a_changed_plan_file_is_published_again_and_its_split_is_tested(spark, warehouse, tmp_path):
+    file, settings = tmp_path / "plan.json", settings_of("propensities.segments=false")
+    build = partial(build_propensities, lambda: spark, warehouse, DATES, settings)
+    assert not build().skipped
+    for swapped in (0.5, 0.1):
+        bucket = {"bucket": "1:2", "fraction": 0.3, "swapped": swapped}
+        file.write_text(json.dumps({"salt": "s", "buckets": [bucket]}))
+        outcome = build(plan_file=str(file))
+        checks = {f.subject: f for f in outcome.results[0].findings if f.check == "sample_ratio"}
+        assert checks["unknown buckets"].verdict == "warning"
+    assert checks["1:2"].message.endswith("10% planned")
+    assert build(plan_file=str(file)).skipped
+    with pytest.raises(UserError, match="does not exist"):
+        build(plan_file=f"{tmp_path}/none.json")
+
+
+def test_the_curve_is_as_deep_as_the_longest_list_that_is_shown(spark, warehouse):
+    publish(warehouse, DATES[0], random_groups(np.random.default_rng(1), 400), longest=7)
+    for limit, positions in ((50, 7), (6, 6), (3, 3)):
+        settings = settings_of(f"propensities.max_position={limit}")
+        results = estimate_propensities(lambda: spark, warehouse, DATES, settings)
+        assert {result.curve.positions for result in results} == {positions}
+        assert set(results[0].curve.source[4:]) <= {"imputed"}  # the lists have 4 documents
+
+
 def test_a_run_killed_between_two_tables_is_repeated(spark, warehouse):
     settings = settings_of("propensities.estimator=given", "propensities.given.theta=[1, 0.6, 0.4]")
     done = build_propensities(lambda: spark, warehouse, DATES, settings).manifest

@@ -13,6 +13,7 @@ from tests.support.report_samples import (
     curve,
     day,
     estimate,
+    finding,
     joint,
     metrics,
     night,
@@ -301,3 +302,32 @@ def test_variants_are_the_settings_that_differ_from_the_first_models_without_the
     slow = first.model_copy(update={"train": first.train.model_copy(update={"num_iterations": 7})})
     models = {"joint": first, "naive": first.with_method("naive"), "joint@slow": slow}
     assert differences(models) == {"joint@slow": {"train.num_iterations": "7"}}
+
+
+def test_imputed_positions_are_rings_and_named_in_the_text():
+    assert "imputed" not in section_text(night(), "examination")
+    assert not [c for c in Outline(night()).find("circle") if "ring" in c["class"]]
+    rows = [
+        row | {"source": "imputed", "note": "log theta = -1.00 log k - 0.000 (k - 1)"}
+        if row["segment"] is None and row["position"] > 7 else row
+        for row in curve()
+    ]  # fmt: skip
+    message = "theta of 3 positions is imputed, 8-10: fitted to 2-7"
+    facts = replace(night(), curve=rows, diagnostics=[finding("depth", "all", message=message)])
+    text = section_text(facts, "examination")
+    assert f"Of all traffic, {message}." in text
+    assert "3 of 30 values are imputed" in text
+    assert "click metrics use imputed values" in text
+    assert "Rings are imputed positions." in text
+    rings = [c for c in Outline(facts).find("circle") if "ring" in c["class"]]
+    assert len(rings) == 2 * 3  # a wide and a narrow chart
+
+
+def test_the_assumption_about_position_1_is_stated_under_its_check():
+    note = "position 1 is assumed to be always examined"
+    rows = [
+        finding("joint", "all", message="of 5 pairs"),
+        finding("joint", "theta(1)", message=note),
+    ]
+    text = section_text(replace(night(), diagnostics=rows), "diagnostics")
+    assert "Of 5 pairs. Position 1 is assumed to be always examined." in text

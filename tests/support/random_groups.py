@@ -42,8 +42,8 @@ def write_files(folder, rows, parts=3):
     return files
 
 
-def publish(house, date, rows, parts=1, fingerprint="x"):
+def publish(house, date, rows, parts=1, fingerprint="x", **counts):
     """Publish rows as the groups of a date."""
     with house.writing("groups", f"dt={date}", fingerprint) as draft:
         write_files(Path(draft.url), rows, parts)
-        draft.publish({})
+        draft.publish(counts)

@@ -25,7 +25,7 @@ from ulr.registry.submission import Submission
 
 WIDTH = 4
 CURVE = [{"segment": None, "position": k, "theta": 1 / k, "lower": 0.9 / k, "upper": None,
-          "estimator": "combined"} for k in (1, 2, 3)]  # fmt: skip
+          "source": "estimated", "estimator": "combined"} for k in (1, 2, 3)]  # fmt: skip
 
 
 def local_registry(folder: Path) -> Registry:

@@ -181,21 +181,30 @@ class Propensities(Section):
     row_width: Count
     window_days: Count
     max_position: Count
+    depth: Literal["imputed", "estimated"]
     min_clicks: Count
     min_coclicks: Count
     monotone: bool
     segments: bool
     test_trust: bool
     beta_1: Annotated[float, Field(ge=0, lt=1)]
+    theta_1: Annotated[float, Field(gt=0, le=1)] | None
     significance: Annotated[float, Field(gt=0, lt=1)]
     given: Given
     harvest: Harvest
     regression_em: RegressionEm
 
+    @model_validator(mode="after")
+    def _room_for_relevance(self) -> Propensities:
+        if self.theta_1 is not None and self.beta_1 >= self.theta_1:
+            raise ValueError("beta_1, the clicks without relevance, must be below theta_1")
+        return self
+
 
 class PlanSwaps(Section):
     """The design of a swap experiment."""
 
+    plan: str | None
     salt: str
     fraction: Annotated[float, Field(gt=0, le=1)]
     positions: Annotated[int, Field(ge=2)]

@@ -18,7 +18,7 @@ from ulr.evaluation.golden import LabelledLists, golden_metrics, load_labels
 from ulr.evaluation.pairwise import pair_loss, weigh_shown
 from ulr.evaluation.shown import ShownDocuments, load_shown
 from ulr.evaluation.totals import Column
-from ulr.features.window import Window
+from ulr.features.window import Window, cut_window
 from ulr.kernels.layout import WeightedPairs
 from ulr.pairs.config import make_pair_config
 from ulr.propensity.examination import Examination
@@ -39,10 +39,14 @@ class EvaluationPlan:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The held-out data of some queries; it is the same for every ranking."""
+    """The held-out data of some queries; it is the same for every ranking.
+
+    shown: as far as examination is known, for clicks. whole: complete lists, for golden labels.
+    """
 
     plan: EvaluationPlan
     shown: ShownDocuments
+    whole: ShownDocuments
     labelled: LabelledLists
     rhat: np.ndarray
     pairs: WeightedPairs
@@ -69,7 +73,7 @@ class Metric(NamedTuple):
 
 
 def _golden(data: Evidence, ranking: Ranking) -> list[Column]:
-    return golden_metrics(data.shown, data.labelled, ranking.row_scores)
+    return golden_metrics(data.whole, data.labelled, ranking.row_scores)
 
 
 def _clicks(data: Evidence, ranking: Ranking) -> list[Column]:
@@ -108,13 +112,16 @@ def is_lower_better(name: str) -> bool:
 
 def load_evidence(window: Window, plan: EvaluationPlan) -> Evidence:
     """Prepare the held-out data of a window's queries."""
-    shown = load_shown(window)
+    whole = load_shown(window)
+    deep = whole.lists.lengths.max(initial=0) > plan.pooled.depth
+    shown = load_shown(cut_window(window, plan.pooled.depth)) if deep else whole
     affine = plan.settings.correction == "affine"
     joint = make_pair_config("joint", plan.pooled, plan.by_segment, co_click_variance=np.inf)
     return Evidence(
         plan=plan,
         shown=shown,
-        labelled=load_labels(shown, plan.settings.max_label),
+        whole=whole,
+        labelled=load_labels(whole, plan.settings.max_label),
         rhat=estimate_relevance(shown, plan.pooled, plan.by_segment, affine=affine),
         pairs=weigh_shown(shown, joint),
     )

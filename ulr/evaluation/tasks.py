@@ -32,7 +32,7 @@ def evaluate_queries(
     """Return totals over all traffic and per segment. queries: rows of `window_schema`."""
     if queries.num_rows == 0:
         return Totals()
-    window = load_window(queries, plan.pooled.depth)  # deeper clicks have no propensity
+    window = load_window(queries, None)
     scores: dict[str, np.ndarray | None] = {LOGGING: None}
     for name, scorer in scorers.items():
         scores[name] = scorer(window.matrix) if window.matrix.size else np.zeros(0)

@@ -21,10 +21,18 @@ Document = TypeVar("Document")
 
 
 class Plan(NamedTuple):
-    """Buckets, each with its fraction of all traffic; the remaining requests are in no bucket."""
+    """Buckets, each with its fraction of all traffic; the remaining requests are in no bucket.
+
+    swapped: buckets with the fraction of their pages in the swapped arm, if it is not a half.
+    """
 
     salt: str
     buckets: tuple[tuple[str, float], ...]
+    swapped: tuple[tuple[str, float], ...] = ()
+
+    def swapped_fraction(self, bucket: str) -> float:
+        """Return the fraction of a bucket's pages that are swapped."""
+        return dict(self.swapped).get(bucket, 0.5)
 
 
 class Assignment(NamedTuple):
@@ -42,9 +50,18 @@ NONE = Assignment(None, None)
 
 
 def load_plan(text: str) -> Plan:
-    """Return the plan that `ulr plan-swaps` wrote as JSON; raise ValueError if it is invalid."""
+    """Return the plan that `ulr plan-swaps` wrote as JSON; raise ValueError if it is invalid.
+
+    A bucket may have a number `swapped`, the fraction of its pages to swap, by default a half.
+    """
     content = json.loads(text)
     buckets = tuple((b["bucket"], float(b["fraction"])) for b in content["buckets"])
+    swapped = tuple(
+        (b["bucket"], float(b["swapped"])) for b in content["buckets"] if "swapped" in b
+    )
+    for name, fraction in swapped:
+        if not 0 < fraction < 1:
+            raise ValueError(f"bucket {name}: swapped is {fraction}, not between 0 and 1")
     for name, fraction in buckets:
         parse_bucket(name)
         if fraction < 0:
@@ -52,7 +69,7 @@ def load_plan(text: str) -> Plan:
     total = sum(fraction for _, fraction in buckets)
     if total > 1 + 1e-9:
         raise ValueError(f"the fractions of the buckets add up to {total}, more than 1")
-    return Plan(str(content["salt"]), buckets)
+    return Plan(str(content["salt"]), buckets, swapped)
 
 
 def assign(request_id: str, plan: Plan, length: int) -> Assignment:
@@ -70,7 +87,8 @@ def assign(request_id: str, plan: Plan, length: int) -> Assignment:
                 return NONE
             if bucket.shuffled is not None:
                 return Assignment(name, True, f"{len(plan.salt)}:{plan.salt}{request_id}")
-            return Assignment(name, _uniform(plan.salt, "arm", name, request_id) < 0.5)
+            arm = _uniform(plan.salt, "arm", name, request_id)
+            return Assignment(name, arm < plan.swapped_fraction(name))
         draw -= fraction
     return NONE
 

@@ -67,11 +67,8 @@ def tables_of(names: pa.Array, segments: Mapping[str, int]) -> np.ndarray:
     return table
 
 
-def load_window(table: pa.Table, depth: int) -> Window:
-    """Return the queries of a table with `window_schema`, lists cut at `depth`.
-
-    Rankings that become equal stay apart; patterns of a ranking that become equal are added up.
-    """
+def load_window(table: pa.Table, depth: int | None) -> Window:
+    """Return the queries of a table with `window_schema`, lists cut at `depth` (None: not cut)."""
     group_offsets, sizes = offsets_and_values(table["group_sizes"])
     group_docs = offsets_of(sizes.to_numpy())
     doc_offsets, names = offsets_and_values(table["doc_ids"])
@@ -92,7 +89,7 @@ def load_window(table: pa.Table, depth: int) -> Window:
         matrix=matrix,
         duplicates=int(table["duplicates"].to_numpy().sum()),
     )
-    return _cut(window, depth)
+    return window if depth is None else cut_window(window, depth)
 
 
 def load_histograms(table: pa.Table, depth: int) -> tuple[Histograms, pa.Array]:
@@ -132,7 +129,11 @@ def _features(table: pa.Table, doc_offsets: np.ndarray) -> tuple[np.ndarray, np.
     return values.to_numpy().reshape(int(featured.sum()), width), feature_row
 
 
-def _cut(window: Window, depth: int) -> Window:
+def cut_window(window: Window, depth: int) -> Window:
+    """Return the window with lists of at most `depth` documents.
+
+    Rankings that become equal stay apart; patterns of a ranking that become equal are added up.
+    """
     documents = Ragged(window.histograms.group_docs).within() < depth
     return replace(
         window,

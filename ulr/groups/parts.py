@@ -61,6 +61,8 @@ class GroupsPart:
             counts["groups"] += table.num_rows
             counts["queries"] += pc.count_distinct(queries).as_py()
             counts["queries"] -= queries[0].as_py() == last_query  # spans two tables
+            longest = pc.max(pc.list_value_length(table["doc_ids"])).as_py()
+            counts["longest"] = max(counts["longest"], longest)
             counts["patterns"] += pc.sum(pc.list_value_length(table["counts"])).as_py()
             last_query = queries[-1].as_py()
             yield table

@@ -102,12 +102,17 @@ def _reduce(
 
 
 def _total(written: list[_Written], corrected: list[_Written]) -> Counter[str]:
-    """Add up the counts; a corrected file replaces the one that was written first."""
+    """Add up the counts; a corrected file replaces the one that was written first.
+
+    `longest` is the number of documents of the longest list in any file.
+    """
     total = Counter(read=0, pages=0, duplicates=0, duplicate_rows=0, cut=0)
     for w in (*written, *corrected):
         total.update(w.counts)
-    for file in ({w.part: w.file for w in written} | {w.part: w.file for w in corrected}).values():
+    files = {w.part: w.file for w in written} | {w.part: w.file for w in corrected}
+    for file in files.values():
         total.update(file)
+    total["longest"] = max((file["longest"] for file in files.values()), default=0)
     return total
 
 

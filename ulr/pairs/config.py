@@ -10,7 +10,14 @@ import numpy as np
 from ulr.errors import UserError
 from ulr.pairs.groupings import GROUPINGS
 from ulr.pairs.weightings import JOINT, VALIDATION, Weighting, weightings_of
-from ulr.pairs.weights import LABELS, LEARNS_POSITIONS, floored, precision_table, weight_table
+from ulr.pairs.weights import (
+    LABELS,
+    LEARNS_POSITIONS,
+    NEEDS_NO_THETA,
+    floored,
+    precision_table,
+    weight_table,
+)
 from ulr.propensity.examination import Examination
 
 MISSING_FEATURES = ("drop", "error")
@@ -30,6 +37,7 @@ class PairConfig:
     saturation         n_0; inf: weights grow in proportion to traffic
     psi                (segments, K, K), if a weighting smooths co-clicks
     co_click_variance  of the prior on co-clicks; None: to be estimated from the log
+    needs_theta        whether lists are cut below the last position with known examination
     """
 
     method: str
@@ -44,11 +52,37 @@ class PairConfig:
     missing_features: str = "drop"
     psi: np.ndarray | None = None
     co_click_variance: float | None = None
+    needs_theta: bool = True
 
     @property
     def depth(self) -> int:
-        """The number of positions with known examination, K."""
+        """The number of positions of the tables, K."""
         return int(self.tables.shape[-1])
+
+    @property
+    def list_depth(self) -> int | None:
+        """The position below which lists are cut, None if they are not."""
+        return self.depth if self.needs_theta else None
+
+    def reaching(self, depth: int) -> PairConfig:
+        """Return the configuration with tables of at least `depth` positions.
+
+        Only for weights that need no theta: they are the same at every position, so the last one is
+        repeated. Pairs with a position of unknown examination do not count in the validation loss.
+        """
+        more = depth - self.depth
+        if more <= 0:
+            return self
+        below = [(0, 0)] * (self.tables.ndim - 2) + [(0, more)] * 2
+        validates = [weighting.name == VALIDATION for weighting in self.weightings]
+        tables = np.pad(self.tables, below, mode="edge")
+        tables[validates] = np.pad(self.tables[validates], below)
+        return replace(
+            self,
+            tables=tables,
+            raw=np.pad(self.raw, below[1:], mode="edge"),
+            precision=np.pad(self.precision, below[2:]),
+        )
 
 
 def make_pair_config(
@@ -106,6 +140,7 @@ def make_pair_config(
         missing_features=missing_features,
         psi=np.stack([np.maximum(own.psi, tiny) for own in every]) if smooths else None,
         co_click_variance=co_click_variance,
+        needs_theta=method not in NEEDS_NO_THETA or any(w.precise for w in weightings[:1]),
     )
 
 

@@ -46,9 +46,11 @@ class PairReport:
 def build_pair_table(queries: pa.Table, config: PairConfig) -> tuple[pa.Table, PairReport]:
     """Return rows of `pairs_schema`, with the columns of all weightings, of `window_schema` rows.
 
-    Documents shown below the last position with known examination make no pair.
+    If the weights need theta, documents shown below the last position with known examination make
+    no pair.
     """
-    window = shown_rows(load_window(queries, config.depth))
+    window = shown_rows(load_window(queries, config.list_depth))
+    config = config.reaching(int(window.histograms.sizes.max(initial=0)))
     if config.missing_features == "error":
         _check_features(window)
     weighted, health = _weigh(window, config)

@@ -91,6 +91,7 @@ AUTO = "auto"  # chosen among the weightings of pairs/weightings.py by validatio
 LABELS = "labels"  # the upper bound: gains of golden labels, no clicks
 DIVIDES_BY = {"joint": ("psi",), "affine": ("alpha",)}  # besides theta
 HAS_PRECISION = ("pns",)  # its factor theta_j makes the weights of a pair comparable
+NEEDS_NO_THETA = ("naive", "unbiased-lambdamart", "dla", LABELS)  # their lists are not cut
 NEEDS_ALL_PAIRS = ("affine",)  # pairs without a click have weight too
 LEARNS_POSITIONS = ("unbiased-lambdamart", "dla")  # needs the position of every listed document
 METHOD_NAMES = (AUTO, *METHODS, LABELS)

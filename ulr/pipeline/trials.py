@@ -83,8 +83,9 @@ def _propensities(
         start = partial(start_session, "rerun", settings.spark)
         with events.spark_tasks(f"{title}: {what}"):
             outcomes[url] = build_propensities(
-                start, trial.warehouse, dates, settings.propensities, force=force
-            )
+                start, trial.warehouse, dates, settings.propensities,
+                plan_file=settings.plan_swaps.plan, force=force,
+            )  # fmt: skip
         events.line(_line(what, outcomes[url]))
     return list(outcomes.values())
 

@@ -64,14 +64,17 @@ def _fit(moments: np.ndarray) -> tuple[float, float, float]:
     return float(line[1]), float(line[0]), float(parabola[2])
 
 
-def affine_curve(fits: list[Regression], positions: int, *, beta_1: float) -> ThetaCurve:
+def affine_curve(
+    fits: list[Regression], positions: int, *, beta_1: float, theta_1: float = 1.0
+) -> ThetaCurve:
     """Return alpha, beta and theta(k) = alpha_k / alpha_1.
 
-    Clicks cannot separate beta_1 from relevance, so it is a setting, and alpha_1 = 1 - beta_1.
+    Clicks cannot separate beta_1 from relevance, so it is a setting. A relevant document at
+    position 1 is clicked if it is examined, so alpha_1 + beta_1 = theta_1.
     """
     alpha, beta = np.full(positions, np.nan), np.full(positions, np.nan)
     variance, support = np.full(positions, np.nan), np.zeros(positions, np.int64)
-    alpha[0], beta[0], variance[0] = 1 - beta_1, beta_1, 0.0
+    alpha[0], beta[0], variance[0] = theta_1 - beta_1, beta_1, 0.0
     reasons = {
         k: f"no bucket 1:{k} with enough documents shown at both positions"
         for k in range(2, positions + 1)
@@ -88,7 +91,7 @@ def affine_curve(fits: list[Regression], positions: int, *, beta_1: float) -> Th
                 f"{fit.documents:,} documents; more than two standard errors needed"
             )
             continue
-        alpha[i] = fit.slope * (1 - beta_1)
+        alpha[i] = fit.slope * alpha[0]
         beta[i] = fit.intercept + fit.slope * beta_1
         variance[i] = (fit.slope_error / fit.slope) ** 2
         del reasons[fit.position]

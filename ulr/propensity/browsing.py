@@ -27,7 +27,8 @@ MODELS = ("independent", "continuous", "row_skipping")
 class BrowsingFit:
     """psi of a model (symmetric, theta on the diagonal, theta(1) = 1) and its likelihood.
 
-    theta_1: P(position 1 is examined) under the model; clicks identify relative values only.
+    theta_1: P(position 1 is examined): as given, else under the model; clicks identify relative
+    values only.
     """
 
     name: str
@@ -65,11 +66,18 @@ def row_skipping_psi(gamma: float, continue_probability: np.ndarray, width: int)
 
 
 def fit_browsing(
-    name: str, theta: np.ndarray, counts: SwapCounts | None, *, width: int
+    name: str,
+    theta: np.ndarray,
+    counts: SwapCounts | None,
+    *,
+    width: int,
+    theta_1: float | None = None,
 ) -> tuple[BrowsingFit, list[BrowsingFit]]:
     """Return the named model, or with `auto` that of the lowest BIC; and all fitted models.
 
-    Without co-clicks in experiments `auto` and `row_skipping` become `independent`.
+    theta_1: P(position 1 is examined), if known; without it row_skipping fits it, and the other
+    models assume 1. Without co-clicks in experiments `auto` and `row_skipping` become
+    `independent`.
     """
     known = ~np.isnan(theta)
     if counts is not None:
@@ -77,30 +85,37 @@ def fit_browsing(
         if co_clicks.total:
             clicks = observe(counts, pairs=False, known=known)
             fits = [
-                _fit_row_skipping(theta, clicks, co_clicks, width)
+                _fit_row_skipping(theta, clicks, co_clicks, width, theta_1)
                 if model == "row_skipping"
-                else _fit_by_theta(model, theta, co_clicks)
+                else _fit_by_theta(model, theta, co_clicks, theta_1 or 1.0)
                 for model in (MODELS if name == "auto" else (name,))
             ]
             return min(fits, key=lambda fit: fit.bic), fits
+    note = ""
     if name in ("auto", "row_skipping"):
         action = "choose a model" if name == "auto" else "fit row_skipping"
         note = f"cannot {action}: no co-clicks in experiments"
-        return BrowsingFit("independent", _psi_by_theta("independent", theta), note=note), []
-    return BrowsingFit(name, _psi_by_theta(name, theta)), []
+        name = "independent"
+    psi = psi_by_theta(name, theta, theta_1 or 1.0)
+    return BrowsingFit(name, psi, note=note, theta_1=theta_1 or 1.0), []
 
 
-def _psi_by_theta(name: str, theta: np.ndarray) -> np.ndarray:
-    psi = np.outer(theta, theta) if name == "independent" else np.minimum.outer(theta, theta)
+def psi_by_theta(name: str, theta: np.ndarray, theta_1: float) -> np.ndarray:
+    """Return psi of the models `independent` and `continuous`, theta on the diagonal.
+
+    Both are relative to P(position 1 is examined) = theta_1, so the product has it as a factor.
+    """
+    product = name == "independent"
+    psi = theta_1 * np.outer(theta, theta) if product else np.minimum.outer(theta, theta)
     np.fill_diagonal(psi, theta)
     return psi
 
 
-def _fit_by_theta(name: str, theta: np.ndarray, co_clicks: Observed) -> BrowsingFit:
-    psi = _psi_by_theta(name, theta)
+def _fit_by_theta(name: str, theta: np.ndarray, co_clicks: Observed, theta_1: float) -> BrowsingFit:
+    psi = psi_by_theta(name, theta, theta_1)
     value = co_clicks.log_likelihood(psi)
     free = int(np.sum(~np.isnan(theta))) - 1
-    return BrowsingFit(name, psi, value, _bic(value, free, co_clicks))
+    return BrowsingFit(name, psi, value, _bic(value, free, co_clicks), theta_1=theta_1)
 
 
 def _bic(log_likelihood: float, parameters: int, co_clicks: Observed) -> float:
@@ -108,9 +123,16 @@ def _bic(log_likelihood: float, parameters: int, co_clicks: Observed) -> float:
 
 
 def _fit_row_skipping(
-    theta: np.ndarray, clicks: Observed, co_clicks: Observed, width: int
+    theta: np.ndarray,
+    clicks: Observed,
+    co_clicks: Observed,
+    width: int,
+    theta_1: float | None,
 ) -> BrowsingFit:
-    """Fit gamma and C_v by maximum likelihood; a small penalty bounds those without data."""
+    """Fit gamma and C_v by maximum likelihood; a small penalty bounds those without data.
+
+    With a known theta_1, gamma is 1 - theta_1.
+    """
 
     def probabilities(x: np.ndarray) -> np.ndarray:
         return 1 / (1 + np.exp(-x))
@@ -126,10 +148,15 @@ def _fit_row_skipping(
 
     scale = max(co_clicks.total, 1.0)
     start = np.concatenate([[-1.0], np.full(theta.size, 2.0)])
+    bounds = [(-12.0, 12.0)] * start.size
+    if theta_1 is not None:
+        skipped = np.clip(1 - theta_1, 1e-5, 1 - 1e-5)
+        start[0] = np.log(skipped / (1 - skipped))
+        bounds[0] = (start[0], start[0])
     minimize = scipy.optimize.minimize
     # A step takes 3 ms with several BLAS threads and 10 µs with one: the matrices are tiny.
     with threadpool_limits(1, user_api="blas"):
-        best = minimize(loss, start, method="L-BFGS-B", bounds=[(-12, 12)] * start.size).x
+        best = minimize(loss, start, method="L-BFGS-B", bounds=bounds).x
     psi = psi_at(best)
     value = co_clicks.log_likelihood(psi)
     known = ~np.isnan(theta)
@@ -140,5 +167,5 @@ def _fit_row_skipping(
         "width": float(width),
     }
     psi = np.where(np.outer(known, known), psi / psi[0, 0], np.nan)
-    bic = _bic(value, int(known.sum()), co_clicks)
+    bic = _bic(value, int(known.sum()) - (theta_1 is not None), co_clicks)
     return BrowsingFit("row_skipping", psi, value, bic, parameters, theta_1=1 - gamma)

@@ -10,6 +10,8 @@ import numpy as np
 import scipy  # loads scipy.optimize, which takes 0.3 s, when it is used
 from scipy.special import stdtrit
 
+IMPUTED = "imputed"  # the source of a theta that is not an estimate
+
 
 @dataclass(frozen=True)
 class ThetaCurve:
@@ -17,7 +19,7 @@ class ThetaCurve:
 
     covariance  (K, K), of log theta
     support     (K,) int64, clicks behind the estimate
-    source      estimated, pooled, given or insufficient; note gives the reason
+    source      estimated, pooled, given, imputed or insufficient; note gives the reason
     components  positions that comparisons link
     misfit      chi-square statistic of the comparisons and its degrees of freedom
     dof         degrees of freedom of the covariance: jackknife blocks less one, else infinite

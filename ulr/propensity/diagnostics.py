@@ -12,12 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc, stdtr
 
+from ulr.experiments.serving import Plan
+from ulr.propensity import planned
 from ulr.propensity.affine import Regression
 from ulr.propensity.browsing import BrowsingFit
 from ulr.propensity.components import name_nodes
-from ulr.propensity.curve import ThetaCurve
+from ulr.propensity.curve import IMPUTED, ThetaCurve
 from ulr.propensity.joint import ANCHOR, PairEstimate
 from ulr.propensity.swap_counts import BucketArms, SwapCounts
+
+FIRST_POSITION = "theta(1)"  # subject of the note of the check `joint`
 
 
 @dataclass(frozen=True)
@@ -68,14 +72,24 @@ def component_findings(curve: ThetaCurve) -> list[Finding]:
     return [Finding("components", "all", len(parts), np.nan, "refused", message)]
 
 
-def sample_ratio_findings(counts: SwapCounts, significance: float) -> list[Finding]:
-    """Test whether the arms of each bucket have equal size (chi-square)."""
-    rows = []
-    for name, arms in counts.buckets.items():
-        kept, swapped = arms.kept.sessions, arms.swapped.sessions
-        statistic = (kept - swapped) ** 2 / max(kept + swapped, 1)
-        message = f"bucket {name}: {kept:,} pages in the kept arm, {swapped:,} in the swapped arm"
-        rows.append(("sample_ratio", name, statistic, _chi2_p(statistic, 1), message))
+def sample_ratio_findings(
+    counts: SwapCounts, significance: float, plan: Plan | None = None, *, all_traffic: bool = True
+) -> list[Finding]:
+    """Test whether the arms of each bucket, and the buckets of a plan, have their planned sizes.
+
+    Without a plan both arms have a half of the pages. Buckets without pages are normal in a segment
+    and named for all traffic only.
+    """
+    rows = [
+        planned.arm_row(
+            name, arms.kept.sessions, arms.swapped.sessions,
+            plan.swapped_fraction(name) if plan else 0.5,
+        )
+        for name, arms in counts.buckets.items()
+    ]  # fmt: skip
+    if plan is not None:
+        rows += planned.bucket_rows(counts, plan)
+        rows += planned.name_rows(counts, plan) if all_traffic else []
     return _bonferroni(rows, significance)
 
 
@@ -125,18 +139,50 @@ def agreement_findings(curve: ThetaCurve, significance: float) -> list[Finding]:
     return _bonferroni([("agreement", "buckets", statistic, p, message)], significance)
 
 
-def joint_findings(curve: ThetaCurve, pairs: Iterable[PairEstimate]) -> list[Finding]:
-    """Compare each estimated psi with the product and the minimum of its two theta values."""
+def depth_findings(curve: ThetaCurve) -> list[Finding]:
+    """Say which positions have an imputed theta, and how uncertain it is."""
+    imputed = np.flatnonzero([source == IMPUTED for source in curve.source])
+    if not imputed.size:
+        return []
+    fitted = [i + 1 for i, source in enumerate(curve.source) if i and source != IMPUTED]
+    errors = np.sqrt(np.diag(curve.covariance)[imputed])
+    message = (
+        f"theta of {imputed.size} positions is imputed, {position_ranges(imputed + 1)}: "
+        f"{curve.note[imputed[0]].partition(';')[0]}, fitted to {position_ranges(fitted)}; "
+        f"standard errors of log theta {errors.min():.2f} to {errors.max():.2f}"
+    )
+    return [Finding("depth", "all", float(imputed.size), np.nan, "ok", message)]
+
+
+def position_ranges(positions: Iterable[int]) -> str:
+    """Return ascending positions as text such as `2, 4-6`."""
+    runs: list[list[int]] = []
+    for position in map(int, positions):
+        if runs and position == runs[-1][-1] + 1:
+            runs[-1].append(position)
+        else:
+            runs.append([position])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def joint_findings(
+    curve: ThetaCurve, pairs: Iterable[PairEstimate], *, theta_1: float = 1.0
+) -> list[Finding]:
+    """Compare each estimated psi with the product and the minimum of its two theta values.
+
+    theta_1: P(position 1 is examined), to which psi and theta are relative.
+    """
     rows, products, minima = [], 0, 0
     for pair in pairs:
         if pair.source != "estimated" or (pair.k, pair.l) == ANCHOR:
             continue
         a, b = curve.theta[pair.k - 1], curve.theta[pair.l - 1]
+        product = theta_1 * a * b
         low, high = pair.interval()
-        products += low <= a * b <= high
+        products += low <= product <= high
         minima += low <= min(a, b) <= high
         message = (
-            f"psi {pair.raw:.4f} [{low:.4f}, {high:.4f}]; product {a * b:.4f}, "
+            f"psi {pair.raw:.4f} [{low:.4f}, {high:.4f}]; product {product:.4f}, "
             f"minimum {min(a, b):.4f}"
         )
         rows.append(Finding("joint", f"({pair.k}, {pair.l})", pair.raw, np.nan, "ok", message))
@@ -147,6 +193,27 @@ def joint_findings(curve: ThetaCurve, pairs: Iterable[PairEstimate]) -> list[Fin
         )
         rows.insert(0, Finding("joint", "all", float(len(rows)), np.nan, "ok", message))
     return rows
+
+
+def first_position_findings(
+    curve: ThetaCurve, chosen: BrowsingFit, given: float | None
+) -> list[Finding]:
+    """State what is assumed about P(position 1 is examined) where psi depends on it.
+
+    given: the setting theta_1. Nested models and row skipping do not assume theta(1) = 1, and a
+    given curve below 1 at position 1 is not relative.
+    """
+    if chosen.name != "independent" or curve.theta[0] < 1:
+        return []
+    message = (
+        f"position 1 is examined with probability {given:g} (propensities.theta_1), so the product "
+        f"relative to position 1 is {given:g} theta(k) theta(l)"
+        if given is not None
+        else "position 1 is assumed to be always examined; if it is not, every `joint` weight has "
+        "the additional expectation (1 - theta(1)) r_i r_j, up to a common factor; set "
+        "propensities.theta_1 where theta(1) is known"
+    )
+    return [Finding("joint", FIRST_POSITION, chosen.theta_1, np.nan, "ok", message)]
 
 
 def browsing_findings(chosen: BrowsingFit, fits: Iterable[BrowsingFit]) -> list[Finding]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from ulr.config.settings import Propensities
 from ulr.errors import UserError
 from ulr.experiments.buckets import Bucket
+from ulr.experiments.serving import Plan
 from ulr.propensity.affine import Regression, affine_curve
 from ulr.propensity.curve import ThetaCurve, make_curve
 from ulr.propensity.exposures import Exposures
@@ -29,7 +30,7 @@ class Evidence:
     """Counts of some traffic. All but `swaps` may be empty if the estimator does not need it.
 
     harvest: rows of `harvest_schema`. trust: regressions of the buckets 1:k. theta: the curve of
-    the estimator `given`.
+    the estimator `given`. plan: of the swap experiment, if it is known.
     """
 
     swaps: SwapCounts
@@ -37,6 +38,7 @@ class Evidence:
     trust: list[Regression] = field(default_factory=list)
     exposures: Exposures | None = None
     theta: list[float] = field(default_factory=list)
+    plan: Plan | None = None
 
 
 # Which buckets a swap estimator uses (docs/methods.md section 3.2).
@@ -62,9 +64,10 @@ def estimate_theta(evidence: Evidence, settings: Propensities) -> ThetaCurve:
     if name in FORMS:
         return harvested_curve(evidence.harvest, positions, form=name, min_clicks=min_clicks)
     if name == "affine":
-        return affine_curve(evidence.trust, positions, beta_1=settings.beta_1)
+        theta_1 = settings.theta_1 or 1.0
+        return affine_curve(evidence.trust, positions, beta_1=settings.beta_1, theta_1=theta_1)
     if name == "given":
-        return given_curve(evidence.theta)
+        return given_curve(evidence.theta, settings.theta_1)
     if evidence.exposures is None:
         raise ValueError("regression_em needs the exposures of documents")
     em = settings.regression_em
@@ -98,13 +101,21 @@ def swap_curve(
     )  # fmt: skip
 
 
-def given_curve(theta: Sequence[float]) -> ThetaCurve:
-    """Return a curve without errors. theta(1) comes first; values are in (0, 1]."""
+def given_curve(theta: Sequence[float], theta_1: float | None = None) -> ThetaCurve:
+    """Return a curve without errors. theta(1) comes first; values are in (0, 1].
+
+    theta_1: P(position 1 is examined) of a curve that is relative to it.
+    """
     values = np.asarray(theta, float)
     if values.ndim != 1 or not values.size or not np.all((values > 0) & (values <= 1)):
         raise UserError(
             f"propensities.given: {list(theta)!r}; give theta(1), theta(2), ... as numbers above 0 "
             "and at most 1, in propensities.given.theta or a JSON file"
+        )
+    if theta_1 is not None and values[0] < 1:
+        raise UserError(
+            f"propensities.given begins with theta(1) = {values[0]:g}, so it is not relative to "
+            "position 1; leave propensities.theta_1 null"
         )
     n = values.size
     no_error = np.zeros((n, n))

@@ -6,7 +6,7 @@ segment, k, l, psi (theta where k = l) and optionally alpha, beta (where k = l).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,9 @@ COLUMNS = ("segment", "k", "l", "psi")
 @dataclass(frozen=True)
 class Examination:
     """Examination of positions 1 to K; index 0 is position 1.
+
+    Published values are relative to position 1; here they are multiplied by P(position 1 is
+    examined), which is 1 where it is not known.
 
     theta        (K,), P(examined)
     psi          (K, K), P(both examined), symmetric, theta on the diagonal
@@ -44,6 +47,13 @@ class Examination:
         """Return the first `depth` positions."""
         alpha, beta = (None if x is None else x[:depth] for x in (self.alpha, self.beta))
         return Examination(self.theta[:depth], self.psi[:depth, :depth], alpha, beta)
+
+    def scaled(self, theta_1: float) -> Examination:
+        """Return the probabilities behind theta and psi that are relative to theta_1.
+
+        alpha and beta are of clicks, so they are not relative.
+        """
+        return replace(self, theta=theta_1 * self.theta, psi=theta_1 * self.psi)
 
 
 BySegment = dict[str, Examination]
@@ -78,13 +88,17 @@ def examination_of(theta: pa.Table, psi: pa.Table) -> tuple[Examination, BySegme
     rows = pa.concat_tables(
         [diagonal.rename_columns(columns), psi.select(COLUMNS)], promote_options="default"
     )
-    pooled = _estimated(_rows_of(rows, None))
+
+    def examination(segment: str | None) -> Examination:
+        return _estimated(_rows_of(rows, segment)).scaled(_theta_1(_rows_of(theta, segment)))
+
+    pooled = examination(None)
     if pooled.depth == 0:
         raise InvalidData(
             "position 1 of the published propensities has no estimate; run `ulr propensities "
             "--force` to see the reason"
         )
-    by_segment = {name: _estimated(_rows_of(rows, name)) for name in _segments(rows)}
+    by_segment = {name: examination(name) for name in _segments(rows)}
     deep = {n: own.cut(pooled.depth) for n, own in by_segment.items() if own.depth >= pooled.depth}
     return pooled, deep
 
@@ -130,6 +144,11 @@ def _segments(table: pa.Table) -> list[str]:
 def _rows_of(table: pa.Table, segment: str | None) -> pa.Table:
     names = table["segment"]
     return table.filter(pc.is_null(names) if segment is None else pc.equal(names, segment))
+
+
+def _theta_1(table: pa.Table) -> float:
+    """Return P(position 1 is examined) of one segment; 1 in tables of earlier versions."""
+    return (table["theta_1"][0].as_py() or 1.0) if "theta_1" in table.column_names else 1.0
 
 
 def _estimated(table: pa.Table) -> Examination:

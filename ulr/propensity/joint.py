@@ -15,7 +15,7 @@ import numpy as np
 
 from ulr.propensity.browsing import BrowsingFit
 from ulr.propensity.components import Pair
-from ulr.propensity.curve import ThetaCurve
+from ulr.propensity.curve import IMPUTED, ThetaCurve
 from ulr.propensity.least_squares import Solution, solve_ratios
 from ulr.propensity.ratios import pair_ratios
 from ulr.propensity.shuffle_ratios import shuffle_pair_ratios
@@ -82,11 +82,11 @@ def joint_estimates(
         if missing:
             raw, error, source = np.nan, np.nan, "insufficient"
             notes = [f"theta({missing[0]}) has no estimate: {curve.note[missing[0] - 1]}"]
-        elif (k, v) in estimated:
+        elif (k, v) in estimated and IMPUTED not in (curve.source[k - 1], curve.source[v - 1]):
             (raw, error), source, notes = estimated[k, v], "estimated", []
         else:
             raw, error = fit.psi[k - 1, v - 1], _imputed_error(curve, k, v, fit)
-            source, notes = "imputed", [f"from the browsing model {fit.name}"]
+            source, notes = IMPUTED, [f"from the browsing model {fit.name}"]
             notes.append(solution.reasons.get((k, v), "") if solution is not None else "")
         psi = frechet(raw, curve.theta[k - 1], curve.theta[v - 1], theta_1=fit.theta_1)
         if abs(psi - raw) > 1e-9:

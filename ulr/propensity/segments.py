@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ulr.config.settings import Propensities
 from ulr.propensity import diagnostics
 from ulr.propensity.browsing import BrowsingFit, fit_browsing
-from ulr.propensity.curve import ThetaCurve, fall_back, monotone
+from ulr.propensity.curve import IMPUTED, ThetaCurve, fall_back, monotone
+from ulr.propensity.depth import extend_psi, impute_theta, least_theta
 from ulr.propensity.diagnostics import Finding
 from ulr.propensity.estimators import Evidence, estimate_theta
 from ulr.propensity.joint import PairEstimate, joint_estimates, solve_pairs
@@ -17,10 +18,12 @@ from ulr.propensity.joint import PairEstimate, joint_estimates, solve_pairs
 class SegmentResult:
     """Estimates of one segment, or of all traffic (segment None).
 
-    browsing: the chosen model. fits: all models that were fitted to the co-clicks.
+    curve: with imputed positions, if the settings say so; `own` without them. browsing: the chosen
+    model. fits: all models that were fitted to the co-clicks.
     """
 
     segment: str | None
+    own: ThetaCurve
     curve: ThetaCurve
     pairs: list[PairEstimate]
     browsing: BrowsingFit
@@ -34,25 +37,37 @@ def estimate_segment(
     settings: Propensities,
     pooled: ThetaCurve | None = None,
 ) -> SegmentResult:
-    """Estimate one segment; positions without an estimate take the value of `pooled`."""
-    own = curve = estimate_theta(evidence, settings)
+    """Estimate one segment; positions without an estimate take the value of `pooled`, if it has
+    one, and else are imputed."""
+    estimated = curve = estimate_theta(evidence, settings)
     if pooled is not None:
         curve = fall_back(curve, pooled)
     if settings.monotone:  # after the fallback, whose values may exceed those above them
         curve = monotone(curve)
     swaps = evidence.swaps if evidence.swaps.randomised else None
-    width, significance = settings.row_width, settings.significance
-    browsing, fits = fit_browsing(settings.browsing_model, curve.theta, swaps, width=width)
+    significance = settings.significance
+    browsing, fits = fit_browsing(
+        settings.browsing_model, curve.theta, swaps, width=settings.row_width,
+        theta_1=settings.theta_1,
+    )  # fmt: skip
     solution = None
     if swaps is not None and settings.joint != "none":
         solution = solve_pairs(swaps, min_coclicks=settings.min_coclicks, joint=settings.joint)
+    own = curve
+    if settings.depth == IMPUTED:
+        curve = impute_theta(own, least=least_theta(evidence.swaps.unswapped().clicks))
+        browsing = extend_psi(browsing, curve)
     pairs = joint_estimates(curve, solution, browsing)
-    findings = diagnostics.component_findings(own)
-    findings += diagnostics.agreement_findings(own, significance)
+    findings = diagnostics.component_findings(estimated)
+    findings += diagnostics.agreement_findings(estimated, significance)
+    findings += diagnostics.depth_findings(curve)
     if swaps is not None:
-        findings += diagnostics.sample_ratio_findings(swaps, significance)
+        findings += diagnostics.sample_ratio_findings(
+            swaps, significance, evidence.plan, all_traffic=segment is None
+        )
         findings += diagnostics.untouched_findings(swaps, significance)
-        findings += diagnostics.joint_findings(curve, pairs)
+        findings += diagnostics.joint_findings(curve, pairs, theta_1=browsing.theta_1)
         findings += diagnostics.browsing_findings(browsing, fits)
+    findings += diagnostics.first_position_findings(curve, browsing, settings.theta_1)
     findings += diagnostics.trust_findings(evidence.trust, significance)
-    return SegmentResult(segment, curve, pairs, browsing, fits, findings)
+    return SegmentResult(segment, own, curve, pairs, browsing, fits, findings)

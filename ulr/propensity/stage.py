@@ -16,6 +16,7 @@ from ulr.config.settings import Propensities
 from ulr.engine.failures import reraise_user_errors
 from ulr.errors import InvalidData, UserError
 from ulr.experiments.buckets import is_shuffle, parse_bucket
+from ulr.experiments.serving import Plan
 from ulr.features.files import find_features
 from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.propensity import tasks
@@ -30,6 +31,7 @@ from ulr.propensity.estimators import (
     theta_of_json,
 )
 from ulr.propensity.exposures import Exposures
+from ulr.propensity.planned import read_plan
 from ulr.propensity.schema import harvest_schema, moments_schema
 from ulr.propensity.segments import SegmentResult, estimate_segment
 from ulr.propensity.swap_counts import counts_of
@@ -53,14 +55,20 @@ def build_propensities(
     dates: Sequence[dt.date],
     settings: Propensities,
     *,
+    plan_file: str | None = None,
     force: bool = False,
 ) -> PropensityOutcome:
-    """Estimate from the dates' groups; publish psi, the diagnostics, and theta last."""
+    """Estimate from the dates' groups; publish psi, the diagnostics, and theta last.
+
+    plan_file: the plan of the swap experiment, for the check `sample_ratio`.
+    """
+    plan, text = read_plan(plan_file) if plan_file else (None, "")
+    planned = {"plan": {"path": plan_file, "content": text}} if plan_file else {}
 
     def write(
         theta: WriteTransaction, joint: WriteTransaction, checks: WriteTransaction
     ) -> list[SegmentResult]:
-        results = estimate_propensities(start_spark, warehouse, dates, settings)
+        results = estimate_propensities(start_spark, warehouse, dates, settings, plan)
         curves, pairs = curve_table(results), joint_table(results)
         findings = findings_table(results)
         joint.write_table(pairs)
@@ -74,7 +82,7 @@ def build_propensities(
     outcome, results = publish_if_changed(
         warehouse,
         "propensities",
-        inputs=groups_fingerprints(warehouse, dates) | _files_read(settings),
+        inputs=groups_fingerprints(warehouse, dates) | _files_read(settings) | planned,
         settings=settings.model_dump(),
         side_tables=[("joint_propensities", ""), ("diagnostics", "")],
         write=write,
@@ -88,6 +96,7 @@ def estimate_propensities(
     warehouse: Warehouse,
     dates: Sequence[dt.date],
     settings: Propensities,
+    plan: Plan | None = None,
 ) -> list[SegmentResult]:
     """Return the estimates of all traffic, then of the segments."""
     theta = _given_theta(settings) if settings.estimator == "given" else []
@@ -98,7 +107,7 @@ def estimate_propensities(
         )
     tallies = build_tallies(start_spark, warehouse, dates)
     swaps = tallies.swap_counts(settings.max_position)
-    positions = len(theta) or _deepest_click(swaps)
+    positions = len(theta) or _deepest_position(warehouse, dates, swaps, settings.max_position)
     _check_buckets(swaps, positions, settings.estimator)
     counts = _Counts(swaps)
     if _needs_trust(settings):
@@ -110,9 +119,9 @@ def estimate_propensities(
     # Bonferroni over the curves, so that more segments raise no more false alarms.
     significance = settings.significance / (1 + len(segments))
     settings = settings.model_copy(update={"significance": significance})
-    pooled = estimate_segment(None, counts.evidence(positions, theta), settings)
+    pooled = estimate_segment(None, counts.evidence(positions, plan, theta), settings)
     return [pooled] + [
-        estimate_segment(name, counts.of(name).evidence(positions), settings, pooled.curve)
+        estimate_segment(name, counts.of(name).evidence(positions, plan), settings, pooled.own)
         for name in segments
     ]
 
@@ -128,6 +137,7 @@ def drift(
     theta_only = settings.model_copy(
         update={
             "segments": False,
+            "depth": "estimated",
             "joint": "none",
             "browsing_model": "independent",
             "test_trust": False,
@@ -168,10 +178,10 @@ class _Counts:
         tables = (self.swaps, self.harvest, self.moments)
         return _Counts(*(t.filter(pc.equal(t["segment"], segment)) for t in tables))
 
-    def evidence(self, positions: int, theta: Sequence[float] = ()) -> Evidence:
+    def evidence(self, positions: int, plan: Plan | None, theta: Sequence[float] = ()) -> Evidence:
         trust = regressions(self.moments)
         swaps = counts_of(self.swaps, positions)
-        return Evidence(swaps, self.harvest, trust, self.exposures, list(theta))
+        return Evidence(swaps, self.harvest, trust, self.exposures, list(theta), plan)
 
 
 def _needs_trust(settings: Propensities) -> bool:
@@ -251,6 +261,10 @@ def _segments(rows: pa.Table, settings: Propensities) -> list[str]:
     return sorted(pc.unique(rows["segment"]).drop_null().to_pylist())
 
 
-def _deepest_click(rows: pa.Table) -> int:
-    """Return the deepest clicked position, at least 2."""
-    return max(pc.max(rows["l"]).as_py() or 0, 2)
+def _deepest_position(
+    warehouse: Warehouse, dates: Sequence[dt.date], clicks: pa.Table, limit: int
+) -> int:
+    """Return the deepest position shown, or clicked if the groups do not say; at least 2."""
+    groups = [warehouse.require("groups", f"dt={date}") for date in dates]
+    shown = max(manifest.counts.get("longest", 0) for manifest in groups)
+    return max(min(shown, limit), pc.max(clicks["l"]).as_py() or 0, 2)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ulr.propensity.diagnostics import FIRST_POSITION, Finding
 from ulr.propensity.segments import SegmentResult
 from ulr.warehouse.schema import diagnostics_schema, joint_propensities_schema, propensities_schema
 
@@ -39,6 +40,7 @@ def _curve_rows(result: SegmentResult) -> Iterable[Row]:
             "note": curve.note[i],
             "alpha": None if curve.alpha is None else curve.alpha[i],
             "beta": None if curve.beta is None else curve.beta[i],
+            "theta_1": result.browsing.theta_1,
         }
 
 
@@ -133,10 +135,13 @@ def summary_lines(results: Sequence[SegmentResult]) -> list[str]:
         pairs = _by_source([pair.source for pair in result.pairs], "pairs")
         lines.append(f"  psi: {pairs}; browsing model {result.browsing.name}{_bic(result)}")
         lines += [f"  {f.verdict}: {f.message}" for f in result.findings if f.verdict != "ok"]
-        lines += [
-            f"  {f.message}" for f in result.findings if f.check == "joint" and f.subject == "all"
-        ]
+        lines += [f"  {f.message}" for f in result.findings if _is_summary(f)]
     return lines
+
+
+def _is_summary(finding: Finding) -> bool:
+    joint = finding.check == "joint" and finding.subject in ("all", FIRST_POSITION)
+    return joint or finding.check == "depth"
 
 
 def _by_source(sources: Sequence[str], noun: str) -> str:

@@ -84,10 +84,14 @@ def check_size(name: str, size: float | None, minimum: float) -> Check:
 def check_diagnostics(findings: Iterable[Mapping[str, Any]], setting: str) -> list[Check]:
     """Return a failed check for every finding that promote.diagnostics (`setting`) blocks.
 
-    findings: rows of the table `diagnostics`.
+    Imputed positions of all traffic are named too, by a check that passes. findings: rows of the
+    table `diagnostics`.
     """
-    return [
-        Check(False, f"diagnostics, {finding['verdict']}: {finding['message']}")
-        for finding in findings
-        if finding["verdict"] in BLOCKING[setting]
-    ]
+    checks = []
+    for finding in findings:
+        if finding["verdict"] in BLOCKING[setting]:
+            text = f"diagnostics, {finding['verdict']}: {finding['message']}"
+            checks.append(Check(False, text))
+        elif finding.get("check") == "depth" and finding.get("segment") is None:
+            checks.append(Check(True, finding["message"]))
+    return checks

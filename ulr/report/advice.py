@@ -18,7 +18,13 @@ CHECKS = {
         "Are all positions linked by comparisons?",
         "Every position with an estimate can be compared with position 1.",
         "Add a swap bucket between the groups of positions named above; `ulr plan-swaps` computes "
-        "its size. Until then, lists are truncated before the first position that is not linked.",
+        "its size. Until then their theta is imputed along the curve of the others, or lists are "
+        "cut above them (`propensities.depth: estimated`).",
+    ),
+    "depth": Advice(
+        "Have all positions that are shown enough clicks in experiments?",
+        "For information only; this check raises no alarm.",
+        "",
     ),
     "sample_ratio": Advice(
         "Do both arms of every swap bucket have the same number of pages?",

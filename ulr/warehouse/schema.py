@@ -285,8 +285,11 @@ swap_documents_schema = pa.schema(
 #   lower, upper  95% interval; standard_error of theta
 #   support   number of clicks that the estimate is based on
 #   source    estimated | pooled (too little data in the segment: the estimate over all traffic) |
-#             given (set by the user) | insufficient (no estimate)
+#             given (set by the user) | imputed (along the curve that the others fit) |
+#             insufficient (no estimate)
 #   alpha, beta   of P(click) = alpha R + beta, from the affine estimator only
+#   theta_1   P(position 1 is examined), to which theta and psi are relative: as set, else of the
+#             browsing model, else 1 (assumed)
 propensities_schema = pa.schema(
     [
         pa.field("segment", pa.string()),
@@ -301,6 +304,7 @@ propensities_schema = pa.schema(
         pa.field("note", pa.string(), nullable=False),
         pa.field("alpha", pa.float64()),
         pa.field("beta", pa.float64()),
+        pa.field("theta_1", pa.float64()),
     ]
 )
 

@@ -46,7 +46,10 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     start = partial(start_session, "propensities", settings.spark)
     with TERMINAL.spark_tasks(f"propensities {dates[0]}..{dates[-1]}"):
         force = args.force or args.json or bool(args.figure)  # both need more than the tables
-        outcome = build_propensities(start, warehouse, dates, settings.propensities, force=force)
+        outcome = build_propensities(
+            start, warehouse, dates, settings.propensities,
+            plan_file=settings.plan_swaps.plan, force=force,
+        )  # fmt: skip
     span = f"{dates[0]}..{dates[-1]}, {len(dates)} days"
     print_line(f"propensities {span}:{' unchanged, skipped' if outcome.skipped else ''}")
     for line in summary_lines(outcome.results):

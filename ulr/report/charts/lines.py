@@ -20,7 +20,7 @@ class Line:
     """Points from left to right; y is None where a value is missing.
 
     kind: a CSS class, such as strong, plain or faint. marks: dots on the line, nothing but the
-    line (""), or crosses without a line. band: lower and upper end at every x.
+    line (""), or points, rings or crosses without a line. band: lower and upper end at every x.
     """
 
     name: str
@@ -104,12 +104,13 @@ def _draw_line(line: Line, x: Scale, y: Scale) -> list[Markup]:
     if len(ends) > 1:
         outline = [(at, high) for at, _, high in ends] + [(at, low) for at, low, _ in ends[::-1]]
         parts.append(svg.path(outline, f"band {line.kind}", closed=True))
-    if line.marks != "crosses":
+    if line.marks in ("dots", ""):
         parts += [svg.path([(x(a), y(b)) for a, b in run], f"curve {line.kind}")
                   for run in _runs(line)]  # fmt: skip
     if line.marks:
         mark = svg.cross if line.marks == "crosses" else svg.dot
-        parts += [mark(x(a), y(b), f"mark {line.kind}", f"{line.name} {a}: {b:.4g}")
+        kind = f"mark {line.kind}" + (" ring" if line.marks == "rings" else "")
+        parts += [mark(x(a), y(b), kind, f"{line.name} {a}: {b:.4g}")
                   for a, b in line.points()]  # fmt: skip
     return parts
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ulr.propensity.diagnostics import FIRST_POSITION
 from ulr.report.advice import CHECKS, OTHER
 from ulr.report.blocks import Table
 from ulr.report.facts import Facts, Row, require, segment_name
 from ulr.report.format import known, p_equals, p_value
 
 VERDICTS = {"refused": "✕ refused", "warning": "! warning", "ok": "✓ ok"}  # the worst first
+OVERALL = ("all", FIRST_POSITION)  # subjects whose messages stand under the check's question
 SHOWN = 3  # alarms of a check with their messages
 LISTED = 300  # findings in the table
 
@@ -40,7 +42,7 @@ def _severity(row: Row) -> int:
 
 def _check(name: str, rows: list[Row]) -> dict[str, Any]:
     alarms = [_message(row) for row in rows if row["verdict"] != "ok"]
-    overall = [r["message"] for r in rows if r["subject"] == "all" and r["segment"] is None]
+    overall = [r["message"] for r in rows if r["subject"] in OVERALL and r["segment"] is None]
     worst = rows[0]["verdict"]
     return {
         "advice": CHECKS.get(name, OTHER._replace(question=name)),
@@ -48,7 +50,7 @@ def _check(name: str, rows: list[Row]) -> dict[str, Any]:
         "state": VERDICTS[worst],
         "alarms": alarms[:SHOWN],
         "left": len(alarms) - SHOWN,
-        "detail": f"{overall[0][0].upper()}{overall[0][1:]}." if overall else "",
+        "detail": " ".join(f"{text[0].upper()}{text[1:]}." for text in overall),
     }
 
 

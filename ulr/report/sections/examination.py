@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ulr.propensity.curve import IMPUTED
 from ulr.report.blocks import Figure, Table
 from ulr.report.charts.lines import Line, LinesChart
-from ulr.report.charts.propensities import curve_line, true_theta
+from ulr.report.charts.propensities import curve_lines, true_theta
 from ulr.report.facts import Facts, Row, require, segment_name, segments_of
 from ulr.report.format import UNKNOWN, count, fixed, interval, known, plural
 
@@ -27,6 +28,15 @@ def context(facts: Facts) -> dict[str, Any]:
         "days": plural(len(facts.window), "day"),
         "number": len(rows),
         "insufficient": sum(row["source"] == "insufficient" for row in rows),
+        "imputed": sum(row["source"] == IMPUTED for row in rows),
+        "depth": next(
+            (
+                f["message"]
+                for f in facts.diagnostics
+                if f["check"] == "depth" and f["segment"] is None
+            ),
+            "",
+        ),
         "figures": [(segment, _figure(facts, rows, segment)) for segment in segments[:DRAWN]],
         "segments_left": len(segments) - DRAWN,
     }
@@ -36,7 +46,7 @@ def _figure(facts: Facts, rows: list[Row], segment: str | None) -> Figure:
     own = [r for r in rows if r["segment"] == segment]
     positions = [r["position"] for r in own]
     name = segment_name(segment)
-    lines = [curve_line(own, "estimate" if segment is None else segment, "strong")]
+    lines = curve_lines(own, "estimate" if segment is None else segment, "strong")
     if segment is not None:
         pooled = [r for r in rows if r["segment"] is None]
         lines.insert(0, Line("all traffic", [r["position"] for r in pooled],
@@ -57,6 +67,8 @@ def _caption(own: list[Row], truth: dict[int, float], name: str) -> str:
     if pooled:
         text += (" Too few clicks in this segment, so the estimate over all traffic is used: "
                  f"position {', '.join(pooled)}.")  # fmt: skip
+    if any(r["source"] == IMPUTED for r in own):
+        text += " Rings are imputed positions."
     if truth:
         text += " Crosses are the simulator's true values"
         text += "." if given else f"; {_coverage(own, truth)}."
