@@ -42,12 +42,13 @@ class RankingSums(NamedTuple):
 def _add_ranking(single: np.ndarray, both: np.ndarray, n: int, size: int, pairs: np.ndarray,
                  stops: np.ndarray) -> None:  # fmt: skip
     """Add one ranking of n sessions to the sums of its cell, and clear its counts."""
-    for k in range(size):
-        c_k = single[k]
-        if k > 0 and n > 1:
+    for k in range(1, size):
+        if n > 1:
             after = both[0, k]
             stops[k, AFTER_CLICK] += np.int64(round(UNITS * after * (n - single[0]) / n))
-            stops[k, OTHERWISE] += np.int64(round(UNITS * (c_k - after) * single[0] / n))
+            stops[k, OTHERWISE] += np.int64(round(UNITS * (single[k] - after) * single[0] / n))
+    for k in range(size):
+        c_k = single[k]
         for v in range(k + 1, size):
             if n > 1 and c_k > 0.0 and single[v] > 0.0:
                 c_kv = both[k, v]
