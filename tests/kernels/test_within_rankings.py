@@ -5,16 +5,16 @@ import numpy as np
 from tests.support.pair_samples import histograms
 from ulr.kernels.within_rankings import ABOVE, UNITS, RankingSums, add_rankings
 
-K, WIDE, BLOCKS = 5, 70, 3
+K, WIDE, BLOCKS = 5, 70, 4
 MOVED = np.array([[0, 2, -1, -1], [1, 3, -1, -1]])
 
 
 def empty():
-    shapes = ((4, K, K, 3), (4, K, 2), (2, BLOCKS), (2, BLOCKS, 4, ABOVE))
+    shapes = ((BLOCKS, K, K, 3), (BLOCKS, K, 2), (2, BLOCKS), (2, BLOCKS, 4, ABOVE))
     return RankingSums(*(np.zeros(shape, np.int64) for shape in shapes))
 
 
-def expected(groups, cell, arm, block):
+def expected(groups, block, arm):
     sums = [np.zeros(x.shape) for x in empty()]
     for g, (size, patterns) in enumerate(groups):
         sessions = [bits[:K] for bits, count in patterns.items() for _ in range(count)]
@@ -29,12 +29,12 @@ def expected(groups, cell, arm, block):
                     if a != b
                 )
                 if n > 1:
-                    sums[0][cell[g], k, v] += [(n - 1) * together / n, apart / n, together]
+                    sums[0][block[g], k, v] += [(n - 1) * together / n, apart / n, together]
             if k and n > 1:
                 first = [s[k] for s in sessions if s[0]]
                 others = [s[k] for s in sessions if not s[0]]
-                sums[1][cell[g], k, 0] += sum(first) * len(others) / n
-                sums[1][cell[g], k, 1] += sum(others) * len(first) / n
+                sums[1][block[g], k, 0] += sum(first) * len(others) / n
+                sums[1][block[g], k, 1] += sum(others) * len(first) / n
         if arm[g] >= 0:
             sums[2][arm[g], block[g]] += n
             for s, index in enumerate(MOVED[arm[g]]):
@@ -53,10 +53,10 @@ def test_the_sums_equal_plain_loops_over_sessions():
             bits = tuple((rng.random(size) < 0.4).astype(int).tolist())
             patterns[bits] = patterns.get(bits, 0) + int(rng.integers(1, 4))
         groups.append((size, patterns))
-    cell, arm, block = (rng.integers(low, high, 41) for low, high in ((0, 4), (-1, 2), (0, BLOCKS)))
+    block, arm = rng.integers(0, BLOCKS, 41), rng.integers(-1, 2, 41)
     sums = empty()
-    add_rankings(histograms(groups), cell, arm, block, MOVED, sums)
-    want = expected(groups, cell, arm, block)
+    add_rankings(histograms(groups).patterns, block, arm, MOVED, sums)
+    want = expected(groups, block, arm)
     units = np.array([UNITS, UNITS, 1])
     np.testing.assert_allclose(sums.pairs / units, want[0], atol=41 / UNITS)
     np.testing.assert_allclose(sums.stops / UNITS, want[1], atol=41 / UNITS)

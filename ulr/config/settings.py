@@ -298,7 +298,7 @@ class Promote(Section):
 
     metric: str
     min_effective_sample_size: Annotated[float, Field(ge=0)]
-    diagnostics: Literal["warning", "refused", "ignore"]
+    diagnostics: Literal["note", "warning", "refused", "ignore"]
 
 
 class Score(Section):

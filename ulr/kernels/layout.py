@@ -77,6 +77,9 @@ class Histograms(NamedTuple):
         return np.diff(self.group_docs)
 
 
+AS_COUNTED, SMOOTHED, BY_PATTERN = range(3)  # which counts of a pair a weighting multiplies
+
+
 class Stopping(NamedTuple):
     """Users who stop after clicks: position k is reached with reach_k stay^(clicks above).
 

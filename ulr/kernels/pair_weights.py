@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ulr.kernels.jit import kernel
-from ulr.kernels.layout import Histograms, Stopping, WeightedPairs, WeightTables
+from ulr.kernels.layout import BY_PATTERN, Histograms, Stopping, WeightedPairs, WeightTables
 from ulr.kernels.patterns import WORD, clicked_indices
 from ulr.kernels.saturation import (
     Saturation,
@@ -37,8 +37,6 @@ from ulr.kernels.saturation import (
     matrix_for,
     saturation_factor,
 )
-
-AS_COUNTED, SMOOTHED, BY_PATTERN = range(3)  # which counts a weighting multiplies
 
 
 class _Counts(NamedTuple):

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ulr.kernels.jit import kernel
-from ulr.kernels.layout import Histograms
-from ulr.kernels.patterns import WORD, clicked_indices
+from ulr.kernels.layout import Patterns
+from ulr.kernels.patterns import clicked_indices
 
 UNITS = 1 << 20
 TOGETHER, APART, CO_CLICKS = range(3)  # (N - 1) C_kl / N, (C_k C_l - C_kl) / N, C_kl if N > 1
@@ -23,13 +23,13 @@ ABOVE = 16  # numbers of clicks above a click that are told apart; the last one 
 
 
 class RankingSums(NamedTuple):
-    """Sums over rankings, int64, the first two in UNITS. A cell: a segment and a block of queries.
+    """Sums over the rankings of each block of queries, int64, the first two in UNITS.
 
-    pairs     cells x K x K x 3        TOGETHER, APART and CO_CLICKS (not in UNITS) of k < l
-    stops     cells x K x 2            AFTER_CLICK and OTHERWISE, for the click at position 1
-    sessions  arms x blocks            pages of an arm of a swap bucket
+    pairs     blocks x K x K x 3         TOGETHER, APART and CO_CLICKS (not in UNITS) of k < l
+    stops     blocks x K x 2             AFTER_CLICK and OTHERWISE, for the click at position 1
+    sessions  arms x blocks              pages of an arm of a swap bucket
     clicks    arms x blocks x S x ABOVE  clicks at the positions that the bucket moves, by the
-                                       number of clicks above
+                                         number of clicks above
     """
 
     pairs: np.ndarray
@@ -41,7 +41,7 @@ class RankingSums(NamedTuple):
 @kernel()
 def _add_ranking(single: np.ndarray, both: np.ndarray, n: int, size: int, pairs: np.ndarray,
                  stops: np.ndarray) -> None:  # fmt: skip
-    """Add one ranking of n sessions to the sums of its cell, and clear its counts."""
+    """Add one ranking of n sessions to the sums of its block, and clear its counts."""
     for k in range(1, size):
         if n > 1:
             after = both[0, k]
@@ -60,27 +60,28 @@ def _add_ranking(single: np.ndarray, both: np.ndarray, n: int, size: int, pairs:
 
 
 @kernel()
-def add_rankings(groups: Histograms, cell: np.ndarray, arm: np.ndarray, block: np.ndarray,
-                 moved: np.ndarray, sums: RankingSums) -> None:  # fmt: skip
-    """Add groups to the sums, which are changed in place.
+def add_rankings(
+    patterns: Patterns, block: np.ndarray, arm: np.ndarray, moved: np.ndarray, sums: RankingSums
+) -> None:
+    """Add groups to the sums, which are changed in place. Positions below K are ignored.
 
-    groups: positions below K are ignored. cell, block: int64 per group. arm: int64 per group, a row
-    of `moved`, or -1. moved: int64, arms x S, indices that the arm's bucket moves, or -1.
+    block: int64 per group. arm: int64 per group, a row of `moved`, or -1. moved: int64, arms x S,
+    indices that the arm's bucket moves, or -1.
     """
     depth = sums.stops.shape[1]
     single, both = np.zeros(depth), np.zeros((depth, depth))
     clicked = np.empty(depth, np.int64)
-    patterns = groups.patterns
-    for g in range(cell.size):
-        size = groups.group_docs[g + 1] - groups.group_docs[g]
-        width = (size + WORD - 1) // WORD
-        first, n = patterns.count_offsets[g], 0
-        for p in range(first, patterns.count_offsets[g + 1]):
+    for g in range(block.size):
+        first, end = patterns.count_offsets[g], patterns.count_offsets[g + 1]
+        start = patterns.word_offsets[g]
+        width = (patterns.word_offsets[g + 1] - start) // max(end - first, 1)
+        n, size = 0, 0
+        for p in range(first, end):
             count = patterns.counts[p]
             n += count
-            at = patterns.word_offsets[g] + (p - first) * width
-            clicks = clicked_indices(patterns.words, at, width, clicked)
+            clicks = clicked_indices(patterns.words, start + (p - first) * width, width, clicked)
             for x in range(clicks):
+                size = max(size, clicked[x] + 1)
                 single[clicked[x]] += count
                 for y in range(x + 1, clicks):
                     both[clicked[x], clicked[y]] += count
@@ -90,5 +91,4 @@ def add_rankings(groups: Histograms, cell: np.ndarray, arm: np.ndarray, block: n
                             sums.clicks[arm[g], block[g], s, min(x, ABOVE - 1)] += count
         if arm[g] >= 0:
             sums.sessions[arm[g], block[g]] += n
-        own = cell[g]
-        _add_ranking(single, both, n, min(size, depth), sums.pairs[own], sums.stops[own])
+        _add_ranking(single, both, n, size, sums.pairs[block[g]], sums.stops[block[g]])

@@ -41,6 +41,7 @@ class PairConfig:
     psi                (segments, K, K), if a weighting smooths co-clicks
     co_click_variance  of the prior on co-clicks; None: to be estimated from the log
     stopping           p of every segment, for weights by click pattern
+    click_model        that the diagnostics found, or ""
     """
 
     method: str
@@ -56,6 +57,7 @@ class PairConfig:
     psi: np.ndarray | None = None
     co_click_variance: float | None = None
     stopping: Stopping | None = None
+    click_model: str = ""
 
     @property
     def all_pairs(self) -> bool:
@@ -127,6 +129,7 @@ def make_pair_config(
         psi=np.stack([np.maximum(own.psi, tiny) for own in every]) if smooths else None,
         co_click_variance=co_click_variance,
         stopping=stopping_of(every, **limits) if by_pattern else None,
+        click_model=click_model,
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ulr.errors import UserError
 from ulr.kernels.layout import (
+    SMOOTHED,
     Histograms,
     Ragged,
     Stopping,
@@ -15,7 +16,7 @@ from ulr.kernels.layout import (
     WeightTables,
     offsets_of,
 )
-from ulr.kernels.pair_weights import SMOOTHED, label_pairs, weigh_groups
+from ulr.kernels.pair_weights import label_pairs, weigh_groups
 from ulr.kernels.patterns import count_positions
 from ulr.kernels.saturation import Saturation, no_saturation
 from ulr.pairs.health import WeightHealth

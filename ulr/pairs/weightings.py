@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ulr.kernels.pair_weights import AS_COUNTED, BY_PATTERN, SMOOTHED
+from ulr.kernels.layout import AS_COUNTED, BY_PATTERN, SMOOTHED
 from ulr.pairs.weights import AUTO, BY_CLICK_PATTERN, LABELS
 from ulr.propensity.examination import AFFINE, CASCADE
 
+CLICK_MODEL = "click_model"  # in the inputs of a pairs table, if the diagnostics found one
 JOINT = "joint"
 VALIDATION = "validation"
 # Their validation loss has their own weights: `joint` is biased for the clicks that they assume.

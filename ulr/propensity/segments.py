@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from ulr.config.settings import Propensities
 from ulr.propensity import diagnostics
 from ulr.propensity.browsing import BrowsingFit, fit_browsing
+from ulr.propensity.cascade import fit_cascade
+from ulr.propensity.click_model import ClickFindings
 from ulr.propensity.curve import ThetaCurve, fall_back, monotone
-from ulr.propensity.diagnostics import Finding
+from ulr.propensity.diagnostics import Finding, explained_by_stopping
 from ulr.propensity.estimators import Evidence, estimate_theta
 from ulr.propensity.joint import PairEstimate, joint_estimates, solve_pairs
 
@@ -17,7 +19,9 @@ from ulr.propensity.joint import PairEstimate, joint_estimates, solve_pairs
 class SegmentResult:
     """Estimates of one segment, or of all traffic (segment None).
 
-    browsing: the chosen model. fits: all models that were fitted to the co-clicks.
+    browsing: the chosen model. fits: all models that were fitted to the co-clicks. explainable:
+    buckets whose differences at untouched positions users who stop after clicks would cause.
+    clicks: kappa and the click model, from sums within rankings.
     """
 
     segment: str | None
@@ -26,6 +30,8 @@ class SegmentResult:
     browsing: BrowsingFit
     fits: list[BrowsingFit]
     findings: list[Finding]
+    explainable: frozenset[str] = frozenset()
+    clicks: ClickFindings = field(default_factory=ClickFindings)
 
 
 def estimate_segment(
@@ -43,6 +49,8 @@ def estimate_segment(
     swaps = evidence.swaps if evidence.swaps.randomised else None
     width, significance = settings.row_width, settings.significance
     browsing, fits = fit_browsing(settings.browsing_model, curve.theta, swaps, width=width)
+    if swaps is not None and fits and settings.browsing_model == "auto":
+        fits = [*fits, fit_cascade(curve.theta, swaps)]
     solution = None
     if swaps is not None and settings.joint != "none":
         solution = solve_pairs(swaps, min_coclicks=settings.min_coclicks, joint=settings.joint)
@@ -55,4 +63,16 @@ def estimate_segment(
         findings += diagnostics.joint_findings(curve, pairs)
         findings += diagnostics.browsing_findings(browsing, fits)
     findings += diagnostics.trust_findings(evidence.trust, significance)
-    return SegmentResult(segment, curve, pairs, browsing, fits, findings)
+    explainable = frozenset() if swaps is None else explained_by_stopping(swaps, significance)
+    return SegmentResult(segment, curve, pairs, browsing, fits, findings, explainable)
+
+
+def with_clicks(result: SegmentResult, clicks: ClickFindings, significance: float) -> SegmentResult:
+    """Add what the sums within rankings say, over all traffic, and the findings that follow."""
+    findings = result.findings
+    if clicks.stopping is not None:
+        if clicks.stopping.stops(significance):
+            findings = diagnostics.explain_untouched(findings, result.explainable)
+        if result.segment is None:
+            findings = [*findings, diagnostics.stopping_finding(clicks.stopping, significance)]
+    return replace(result, clicks=clicks, findings=findings)

@@ -10,7 +10,12 @@ from ulr.evaluation.metrics import is_lower_better
 from ulr.evaluation.totals import Estimate
 
 # Verdicts of diagnostics that block a promotion, by promote.diagnostics.
-BLOCKING = {"warning": ("warning", "refused"), "refused": ("refused",), "ignore": ()}
+BLOCKING = {
+    "note": ("note", "warning", "refused"),
+    "warning": ("warning", "refused"),
+    "refused": ("refused",),
+    "ignore": (),
+}
 
 
 class Check(NamedTuple):
