@@ -190,38 +190,40 @@ def _arrays(table: pa.Table) -> Examination:
     def column(name: str) -> np.ndarray:
         return table[name].cast(pa.float64()).to_numpy()
 
-    matrices, trust = np.full((2, size, size), np.nan), np.full((2, size), np.nan)
-    for matrix, name in zip(matrices, ("psi", "kappa"), strict=True):
+    (psi, kappa), (alpha, beta) = np.full((2, size, size), np.nan), np.full((2, size), np.nan)
+    for matrix, name in ((psi, "psi"), (kappa, "kappa")):
         if name in table.column_names:
             matrix[k, v] = matrix[v, k] = column(name)
-    for row, name in zip(trust, ("alpha", "beta"), strict=True):
+    np.fill_diagonal(kappa, 1.0)  # of no pair
+    for row, name in ((alpha, "alpha"), (beta, "beta")):
         if name in table.column_names:
             row[k[k == v]] = column(name)[k == v]
-    psi, kappa = matrices
     return Examination(
-        np.diag(psi).copy(), psi, *trust, kappa, *(_first(table, name) for name in _STOPPING),
+        np.diag(psi).copy(), psi, alpha, beta, kappa,
+        stop_probability=_first(table, "stop_probability"),
+        continue_probability=_first(table, "continue_probability"),
         click_model=_first(table, "click_model") or "",
     )  # fmt: skip
 
 
 def _first(table: pa.Table, name: str) -> Any:
     """Return the first value of an optional column that is not null, else None."""
-    values = table[name].drop_null() if name in table.column_names else ()
-    return values[0].as_py() if len(values) else None
+    values = table[name].drop_null().slice(0, 1) if name in table.column_names else None
+    return values[0].as_py() if values else None
 
 
 def _known(values: Examination, depth: int) -> Examination:
     """Return the first positions; alpha, beta and kappa only if all of them are known."""
     cut = values.cut(depth)
-    assert cut.alpha is not None
-    assert cut.beta is not None
-    assert cut.kappa is not None
-    off = ~np.eye(depth, dtype=bool)
-    if np.isnan(cut.kappa[off]).any() or depth == 1:
+    if _has_gap(cut.kappa):
         cut = replace(cut, kappa=None)
-    if np.isnan((cut.alpha, cut.beta)).any():
+    if _has_gap(cut.alpha) or _has_gap(cut.beta):
         cut = replace(cut, alpha=None, beta=None)
     return cut
+
+
+def _has_gap(values: np.ndarray | None) -> bool:
+    return values is None or bool(np.isnan(values).any())
 
 
 def _mean(segments: list[Examination]) -> Examination:

@@ -49,23 +49,23 @@ def count_rankings(
     start_spark: Callable[[], SparkSession],
     url: str,
     files: Sequence[str],
-    sums: RankingTally,
+    counted: RankingTally,
 ) -> RankingSums:
     """Return the sums within rankings, counted in this process if the groups are small."""
     sizes = [file.size for file in Storage(url).stat(files)]
     if sum(sizes) <= DRIVER_BYTES:
-        return sums.unflat(sum_rankings(files, url=url, tally=sums))
-    count = partial(_ranking_rows, url=url, tally=sums)
+        return counted.unflat(sum_rankings(files, url=url, tally=counted))
+    count = partial(_ranking_rows, url=url, counted=counted)
     rows = map_items(start_spark(), files, count, "at long, value long", sizes=sizes)
     total = rows.groupBy("at").agg(F.sum("value").alias("value")).toArrow()
-    values = sums.flat(sums.empty())
+    values = counted.flat(counted.empty())
     values[total["at"].to_numpy()] = total["value"].to_numpy()
-    return sums.unflat(values)
+    return counted.unflat(values)
 
 
-def _ranking_rows(files: Sequence[str], *, url: str, sums: RankingTally) -> Batches:
+def _ranking_rows(files: Sequence[str], *, url: str, counted: RankingTally) -> Batches:
     """Yield the sums that are not 0 with their places."""
-    values = sum_rankings(files, url=url, tally=sums)
+    values = sum_rankings(files, url=url, tally=counted)
     at = np.flatnonzero(values)
     arrays = [pa.array(at), pa.array(values[at])]
     yield pa.RecordBatch.from_arrays(arrays, names=["at", "value"])
