@@ -1,8 +1,8 @@
 """The sums within displayed rankings, from files of groups; no Spark.
 
 They identify kappa under trust bias, and phi and beta of users who stop after clicks
-(docs/methods.md sections 3.8 and 3.9). A ranking that was shown on several dates is counted date by
-date. The sums are consistent with any number of sessions of a ranking; one session adds nothing.
+(docs/methods.md sections 3.8 and 3.11). A ranking that was shown on several dates is counted date
+by date. The sums are consistent with any number of sessions of a ranking; one session adds nothing.
 """
 
 from __future__ import annotations

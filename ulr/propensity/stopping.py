@@ -1,4 +1,4 @@
-"""phi and beta of users who stop after clicks, from click patterns (docs/methods.md section 3.9).
+"""phi and beta of users who stop after clicks, from click patterns (docs/methods.md section 3.11).
 
 Position 1 is always examined, so within one ranking P(c_k | c_1 = 1) / P(c_k | c_1 = 0) = 1 - phi
 for every k > 1: a Mantel-Haenszel ratio over rankings. With each click weighted (1 - phi)^-m for m
