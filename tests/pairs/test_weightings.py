@@ -11,6 +11,7 @@ from ulr.pairs.config import make_pair_config
 from ulr.pairs.table import build_pair_table
 from ulr.pairs.weightings import (
     CANDIDATES,
+    candidates_for,
     column_names,
     training_columns,
     validation_columns,
@@ -49,6 +50,36 @@ def test_auto_has_the_weights_of_every_candidate(grouping):
         assert validation_columns(method) == ("u_ij_validation", "u_ji_validation")
     validation = [weights(t, validation_columns("auto")) for t in (auto, alone)]
     np.testing.assert_array_equal(*validation)
+
+
+@pytest.mark.parametrize("grouping", ["ranking", "query"])
+@pytest.mark.parametrize("click_model", ["cascade", "affine"])
+def test_a_click_model_adds_its_method_and_validates_with_it(click_model, grouping):
+    kappa = np.full((THETA.size, THETA.size), 1.3)
+    known = replace(
+        EXAMINATION, alpha=THETA / 2, beta=THETA**2 / 4, kappa=kappa, click_model=click_model
+    )
+
+    def made(method, examination, **options):
+        config = make_pair_config(method, examination, co_click_variance=V, grouping=grouping,
+                                  **options)  # fmt: skip
+        return build_pair_table(join_features(GROUPS, FEATURES), config)[0]
+
+    auto = made("auto", known)
+    candidates = candidates_for(click_model)
+    assert [c.method for c in candidates] == [click_model, *(c.method for c in CANDIDATES)]
+    columns = training_columns("auto", click_model)
+    assert columns == column_names(candidates)
+    own = made(click_model, known, precision=True)
+    np.testing.assert_array_equal(weights(auto), weights(own))
+    validation = validation_columns("auto")
+    np.testing.assert_array_equal(weights(auto, validation), weights(own))
+    other = made("robust", known)
+    np.testing.assert_array_equal(weights(other, validation), weights(own, validation))
+    if click_model == "cascade":  # the same pairs, so the same columns as without the click model
+        usual = made("auto", replace(known, click_model=""))
+        for name, before in zip(columns[1:], training_columns("auto"), strict=True):
+            np.testing.assert_array_equal(weights(auto, name), weights(usual, before))
 
 
 def test_a_single_method_is_validated_by_joint_with_precision_and_without_the_prior():

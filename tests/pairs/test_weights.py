@@ -11,7 +11,14 @@ from tests.support import oracle_pairs as oracle
 from tests.support.pair_samples import histograms
 from ulr.errors import UserError
 from ulr.pairs.weighting import weigh_histograms, weigh_labels
-from ulr.pairs.weights import LEARNS_POSITIONS, METHODS, NEEDS_ALL_PAIRS, weight_table
+from ulr.pairs.weightings import weightings_of
+from ulr.pairs.weights import (
+    LEARNS_POSITIONS,
+    METHODS,
+    NEEDS_ALL_PAIRS,
+    stopping_of,
+    weight_table,
+)
 from ulr.propensity.examination import Examination
 from ulr.simulate.browsing import Continuous, Independent, RowSkipping, power_curve
 
@@ -20,7 +27,10 @@ THETA = power_curve(K, 0.8)
 RNG = np.random.default_rng(5)
 BELOW = np.minimum.outer(THETA, THETA) * RNG.uniform(0.5, 1.0, (K, K))
 PSI = np.where(np.eye(K) > 0, THETA, np.minimum(BELOW, BELOW.T))
-EXAMINATION = Examination(THETA, PSI, alpha=0.7 * THETA, beta=0.1 * THETA)
+KAPPA = RNG.uniform(0.8, 2.0, (K, K))
+KAPPA = (KAPPA + KAPPA.T) / 2
+PHI, GO_ON = 0.4, 0.8
+EXAMINATION = Examination(THETA, PSI, 0.7 * THETA, 0.1 * THETA, KAPPA, PHI, GO_ON)
 
 
 def dense(pairs, group, n):
@@ -42,6 +52,8 @@ def weigh(groups, method, session="none", **clipping):
         raw,
         all_pairs=method in NEEDS_ALL_PAIRS,
         session=session,
+        counts=[weightings_of(method)[0].counts],
+        stopping=stopping_of([EXAMINATION], **clipping),
     )
 
 
@@ -57,8 +69,9 @@ def test_the_weights_of_a_group_are_the_sum_over_its_sessions(method, session, p
     for bits, count in patterns.items():
         name = "counts" if method in LEARNS_POSITIONS else method
         u = oracle.session_weights(
-            bits, THETA, PSI, name, prs_clip=2.0, alpha=EXAMINATION.alpha, beta=EXAMINATION.beta
-        )
+            bits, THETA, PSI, name, prs_clip=2.0, alpha=EXAMINATION.alpha, beta=EXAMINATION.beta,
+            kappa=KAPPA, stop=(PHI, GO_ON),
+        )  # fmt: skip
         weight = 1 / oracle.ideal_dcg(bits) if session == "idcg" and any(bits) else 1
         want += weight * count * np.array(u)
     pairs, _ = weigh([(K, patterns)], method, session)
@@ -261,6 +274,27 @@ def test_clipping_bounds_the_weights_and_health_gives_the_clipped_share():
     np.testing.assert_allclose((health + health).columns, again.columns)
 
 
+def test_clipping_bounds_the_value_of_a_click_after_clicks():
+    """Positions 1, 3 and 6 clicked: the last one counts as 1 / (0.8^5 0.6^2) = 8.48 clicks."""
+    patterns = {(1, 0, 1, 0, 0, 1): 3}
+    p = [GO_ON**k * (1 - PHI) ** m for k, m in ((0, 0), (2, 1), (5, 2))]
+    for floor, cap, limit in ((0.0, np.inf, np.inf), (0.25, np.inf, 4.0), (0.0, 4.0, 4.0)):
+        value = [min(1 / x, limit) for x in p]
+        pairs, health = weigh([(K, patterns)], "cascade", propensity_floor=floor, weight_cap=cap)
+        u = dense(pairs, 0, K)
+        assert u[5, 1] == pytest.approx(3 * value[2])  # position 2 was not clicked
+        assert u[0, 5] == pytest.approx(3 * (value[0] - value[2]))
+        assert u[5, 0] == u[5, 2] == 0
+        rows = dict(health.rows())
+        assert rows[6]["largest_weight"] == pytest.approx(value[2])
+        assert rows[6]["share_clipped"] == pytest.approx(1 - value[2] * p[2])
+        assert rows[6]["effective_sample_size"] == pytest.approx(3 * 3)  # three unclicked documents
+        first = 3 * np.array([value[0]] * 3 + [value[1] - value[0], value[2] - value[0]])
+        weights = first / 3
+        size = (3 * weights.sum()) ** 2 / (3 * (weights**2).sum())
+        assert rows[1]["effective_sample_size"] == pytest.approx(size)
+
+
 def test_the_propensity_floor_bounds_both_theta_and_psi():
     table = weight_table("joint", EXAMINATION, propensity_floor=0.5)
     assert table.max() <= 1 / 0.5
@@ -272,6 +306,8 @@ def test_errors_name_the_method_or_the_position():
         weight_table("best", EXAMINATION)
     with pytest.raises(UserError, match=r"alpha and beta.*propensities\.estimator=affine"):
         weight_table("affine", Examination(THETA, PSI))
+    with pytest.raises(UserError, match="stops_after_click"):
+        weight_table("cascade", Examination(THETA, PSI))
     never = np.array([[1.0, 0.0], [0.0, 0.5]])  # psi = 0: users who take one document only
     assert np.isfinite(weight_table("robust", Examination(np.array([1.0, 0.5]), never))).all()
     with pytest.raises(UserError, match="psi at position 1, 2"):

@@ -66,7 +66,7 @@ def test_different_users_in_the_swapped_arm_are_detected_at_the_untouched_positi
         "1:2", draw_sessions(rng, 4000, [0.5, 0.4, 0.3]), draw_sessions(rng, 4000, [0.5, 0.4, 0.36])
     )
     (finding,) = diagnostics.untouched_findings(SwapCounts(3, {"1:2": arms}), SIGNIFICANCE)
-    assert finding.verdict == "warning"
+    assert finding.verdict == "note"
     assert finding.message.endswith("largest difference between the arms at position 3")
 
 
@@ -89,7 +89,7 @@ def test_drift_is_detected_between_different_curves_only():
         lab = SwapLab(model, queries(np.random.default_rng(5), 8, 6), single_buckets(6))
         curves.append(swap_curve(lab.draw(rng, 300_000), "combined", min_clicks=50))
     assert verdicts(diagnostics.drift_findings(curves[0], curves[1], SIGNIFICANCE)) == {"ok"}
-    assert verdicts(diagnostics.drift_findings(curves[0], curves[2], SIGNIFICANCE)) == {"warning"}
+    assert verdicts(diagnostics.drift_findings(curves[0], curves[2], SIGNIFICANCE)) == {"note"}
 
 
 def test_drift_between_windows_of_different_depth_is_that_of_their_common_positions():

@@ -127,3 +127,35 @@ def test_a_warehouse_without_propensities_names_the_command_to_run(tmp_path):
         load_examination("warehouse", Warehouse(str(tmp_path)))
     with pytest.raises(UserError, match="position 1 of the published propensities has no estimate"):
         load_examination("warehouse", published(tmp_path, {None: [None, 0.5]}))
+
+
+def test_kappa_and_users_who_stop_are_optional_columns_of_a_file(tmp_path):
+    rows = [row | {"kappa": None} for row in rows_of(None, [1.0, 0.5], 0.4)]
+    rows[-1]["kappa"] = 1.7
+    path = f"{tmp_path}/file.parquet"
+
+    def loaded(**more):
+        Storage(f"{tmp_path}").write_table(
+            pa.Table.from_pylist([row | more for row in rows]), "file.parquet"
+        )
+        return load_file(path)[0]
+
+    plain = loaded()
+    assert plain.kappa.tolist() == [[1.0, 1.7], [1.7, 1.0]]
+    assert plain.stop_probability is None
+    assert plain.click_model == "affine"  # beta / alpha is .2 and .4
+    stops = loaded(stop_probability=0.4, continue_probability=0.9)
+    assert (stops.stop_probability, stops.continue_probability) == (0.4, 0.9)
+    assert stops.click_model == "cascade"
+    assert stops.cut(1).kappa.tolist() == [[1.0]]
+    noise = loaded(beta=None, alpha=None)
+    assert noise.click_model == ""
+    rows[-1]["kappa"] = None
+    assert loaded().kappa is None
+
+
+def test_click_noise_alone_is_not_trust_bias(tmp_path):
+    rows = rows_of(None, [1.0, 0.5], 0.4)
+    for row in rows[:2]:
+        row["beta"] = 0.1 * row["psi"]
+    assert load_file(stored(tmp_path, rows))[0].click_model == ""

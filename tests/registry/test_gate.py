@@ -42,6 +42,7 @@ def test_a_small_or_unknown_effective_size_fails():
     ("setting", "verdict", "passed"),
     [
         ("warning", "warning", False), ("warning", "refused", False), ("warning", "ok", True),
+        ("warning", "note", True), ("note", "note", False), ("note", "warning", False),
         ("refused", "warning", True), ("refused", "refused", False), ("ignore", "refused", True),
     ],
 )  # fmt: skip

@@ -88,8 +88,13 @@ def position_losses(scores, positions, pairs, *, t_plus, t_minus, sigma=1.0):
     return plus, minus
 
 
-def session_weights(clicks, theta, psi, method, *, prs_clip=math.inf, alpha=None, beta=None):
-    """Return u[i][j] of one session by the table of docs/methods.md section 4."""
+def session_weights(
+    clicks, theta, psi, method, *, prs_clip=math.inf, alpha=None, beta=None, kappa=None, stop=None
+):
+    """Return u[i][j] of one session by the table of docs/methods.md section 4.
+
+    stop: phi and beta of users who stop after clicks.
+    """
     n = len(clicks)
     u = [[0.0] * n for _ in range(n)]
     for i in range(n):
@@ -114,9 +119,12 @@ def session_weights(clicks, theta, psi, method, *, prs_clip=math.inf, alpha=None
                 u[i][j] = c_i * (1 - c_j) / theta[i]
                 u[i][j] += (1 / theta[i] - 1 / psi[i][j]) * c_i * c_j
             elif method == "affine":
-                r_i = (c_i - beta[i]) / alpha[i]
-                r_j = (c_j - beta[j]) / alpha[j]
-                u[i][j] = r_i * (1 - r_j)
+                both = c_i * c_j / kappa[i][j] - beta[j] * c_i - beta[i] * c_j + beta[i] * beta[j]
+                u[i][j] = (c_i - beta[i]) / alpha[i] - both / (alpha[i] * alpha[j])
+            elif method == "cascade":
+                phi, go_on = stop
+                p = [go_on**k * (1 - phi) ** sum(clicks[:k]) for k in range(n)]
+                u[i][j] = c_i / p[i] - c_i * c_j / p[max(i, j)]
             else:
                 raise KeyError(method)
     return u

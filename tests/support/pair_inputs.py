@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
@@ -13,7 +15,9 @@ from ulr.warehouse.schema import features_schema, groups_schema
 from ulr.warehouse.storage import Storage
 
 THETA = np.array([1.0, 0.5, 0.25, 0.2])
-EXAMINATION = independent_propensities(THETA)
+EXAMINATION = replace(
+    independent_propensities(THETA), stop_probability=0.3, continue_probability=0.8
+)
 
 
 def group(query, docs, patterns, segment=None, bucket=None):

@@ -10,7 +10,7 @@ import numpy as np
 from tests.support import propensity_loops as loops
 from ulr.experiments.buckets import parse_bucket, permutation
 from ulr.propensity.swap_counts import ALL_CLICKED, Arm, BucketArms, SwapCounts
-from ulr.simulate.browsing import Continuous, Independent, RowSkipping
+from ulr.simulate.browsing import Cascade, Continuous, Independent, RowSkipping
 from ulr.simulate.clicks import ClickModel, relevance_of
 
 POSITIONS = 10
@@ -20,6 +20,7 @@ BROWSING = {
     "continuous": Continuous(POWER),
     "row skipping": RowSkipping(0.3, np.full(POSITIONS, 0.9), 2),
 }
+STOPPING = Cascade(0.4, 0.9)  # no psi(k, l) describes it
 
 
 def queries(rng, count: int, positions: int) -> np.ndarray:
@@ -76,6 +77,8 @@ def pattern_probabilities(model: ClickModel, relevance: np.ndarray) -> np.ndarra
     attraction = model.negative + (model.positive - model.negative) * relevance
     if isinstance(model.browsing, Independent):
         return _products(attraction * model.browsing.theta[:positions]).mean(axis=0)
+    if isinstance(model.browsing, Cascade):
+        return _cascade_patterns(model.browsing, attraction)
     total = np.zeros(2**positions)
     examined, chance = examination_patterns(model.browsing, positions)
     for e, p in zip(examined, chance, strict=True):
@@ -90,6 +93,18 @@ def _products(click: np.ndarray) -> np.ndarray:
         c = click[:, k, None]
         out = np.hstack([out * (1 - c), out * c])
     return out
+
+
+def _cascade_patterns(browsing: Cascade, attraction: np.ndarray) -> np.ndarray:
+    """P(click pattern) of users who stop: those who read on, and those who have left."""
+    reading, left = np.ones((len(attraction), 1)), np.zeros((len(attraction), 1))
+    for k in range(attraction.shape[1]):
+        c, stay = attraction[:, k, None], browsing.beta
+        after_click = stay * (1 - browsing.phi)
+        none, one = reading * (1 - c), reading * c
+        left = np.hstack([left + none * (1 - stay), one * (1 - after_click)])
+        reading = np.hstack([none * stay, one * after_click])
+    return (reading + left).mean(axis=0)
 
 
 class SwapLab:

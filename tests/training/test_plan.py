@@ -32,3 +32,13 @@ def test_a_fixed_click_bias_implies_the_regularisation_of_the_paper():
 
 def test_only_unbiased_lambdamart_has_biases():
     assert TrainPlan("joint", 100, {}).initial_biases(4) is None
+
+
+def test_the_click_model_of_the_pairs_table_comes_first_among_the_candidates_of_auto():
+    usual = TrainPlan("auto", 100, {}).candidates
+    assert usual[0] == "joint with precision"
+    assert TrainPlan("auto", 100, {}, click_model="cascade").candidates == (
+        "cascade with precision",
+        *usual,
+    )
+    assert TrainPlan("robust", 100, {}, click_model="cascade").candidates == ("robust",)

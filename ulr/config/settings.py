@@ -311,7 +311,7 @@ class Promote(Section):
     undecided: Literal["estimate", "keep", "promote"]
     min_effective_clicks: Annotated[float, Field(ge=0)]
     min_effective_queries: Annotated[float, Field(ge=0)]
-    diagnostics: Literal["warning", "refused", "ignore"]
+    diagnostics: Literal["note", "warning", "refused", "ignore"]
 
 
 class Score(Section):

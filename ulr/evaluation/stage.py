@@ -11,6 +11,7 @@ from itertools import combinations
 from operator import add
 from typing import Any
 
+import numpy as np
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Evaluate
@@ -150,6 +151,8 @@ def _read_totals(warehouse: Warehouse, manifest: Manifest) -> Totals:
 def _examination_values(plan: EvaluationPlan) -> dict[str, Any]:
     """Return the propensities as JSON values, for the fingerprint."""
     return {
-        str(name): [None if v is None else v.tolist() for v in asdict(examination).values()]
+        str(name): [
+            v.tolist() if isinstance(v, np.ndarray) else v for v in asdict(examination).values()
+        ]
         for name, examination in [(None, plan.pooled), *plan.by_segment.items()]
     }

@@ -77,6 +77,22 @@ class Histograms(NamedTuple):
         return np.diff(self.group_docs)
 
 
+AS_COUNTED, SMOOTHED, BY_PATTERN = range(3)  # which counts of a pair a weighting multiplies
+
+
+class Stopping(NamedTuple):
+    """Users who stop after clicks: position k is reached with reach_k stay^(clicks above).
+
+    reach  float64, segments x K   without clicks above
+    stay   float64, segments       after a click, 1 - phi
+    limit  float                   upper bound on the inverse of this probability
+    """
+
+    reach: np.ndarray
+    stay: np.ndarray
+    limit: float
+
+
 class WeightTables(NamedTuple):
     """Weights of pairs by type and position, for every segment (docs/methods.md section 4).
 
@@ -85,23 +101,25 @@ class WeightTables(NamedTuple):
     of_group   int64, groups             segment of each group, an index into the tables below
     weights    W x segments x 4 x K x K  weight of each pair type, clipped
     unclipped  segments x 4 x K x K      the first weighting before clipping
-    smoothed   bool, W                   whether co-clicks are smoothed by the prior
+    counts     int64, W                  which counts of a pair the weights multiply
     saturated  bool, W                   whether the weight saturates with traffic
     psi        segments x K x K          joint examination, theta on the diagonal
     variance   float                     prior variance of co-clicks; inf: no smoothing
     session    float64, K + 1            weight of a session by its number of clicks
     all_pairs  bool                      whether pairs without a click have weight, too
+    stopping   Stopping                  for counts divided by p_k
     """
 
     of_group: np.ndarray
     weights: np.ndarray
     unclipped: np.ndarray
-    smoothed: np.ndarray
+    counts: np.ndarray
     saturated: np.ndarray
     psi: np.ndarray
     variance: float
     session: np.ndarray
     all_pairs: bool
+    stopping: Stopping
 
 
 class WeightedPairs(NamedTuple):

@@ -16,6 +16,9 @@ C_ij Poisson of mean m g, and g Gamma of mean 1 and variance v, the posterior me
     m (1 + v C_ij) / (1 + v m):
 
 m for v = 0, C_ij as v grows without bound, and close to C_ij for any v > 0 with much traffic.
+
+Where users stop after clicks, a click at position k with m clicks above counts as 1 / p_k clicks,
+p_k = reach_k stay^m (docs/methods.md section 4.8). These are the counts BY_PATTERN.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ulr.kernels.jit import kernel
-from ulr.kernels.layout import Histograms, WeightedPairs, WeightTables
+from ulr.kernels.layout import BY_PATTERN, Histograms, Stopping, WeightedPairs, WeightTables
 from ulr.kernels.patterns import WORD, clicked_indices
 from ulr.kernels.saturation import (
     Saturation,
@@ -49,6 +52,21 @@ class _Counts(NamedTuple):
     single: np.ndarray
     both: np.ndarray
     total: np.ndarray
+
+
+class _PatternCounts(NamedTuple):
+    """Clicks of one group divided by p_k; index 0 of each array sums the values, 1 their squares.
+
+    single   2 x clicked     c_i / p_i
+    both     2 x clicked^2   c_i c_j / p_i, in row i
+    gap      2 x clicked^2   c_i c_j (1 / p_j - 1 / p_i), i < j
+    largest  clicked         largest 1 / p_i
+    """
+
+    single: np.ndarray
+    both: np.ndarray
+    gap: np.ndarray
+    largest: np.ndarray
 
 
 @kernel()
@@ -80,6 +98,65 @@ def _count_group(groups: Histograms, g: int, clicked: np.ndarray, session: np.nd
                 both[0, a, slot[who[y]]] += once
                 both[1, a, slot[who[y]]] += twice
     return _Counts(slot, single, both, total)
+
+
+@kernel()
+def _count_by_pattern(
+    groups: Histograms, g: int, slot: np.ndarray, session: np.ndarray, stopping: Stopping,
+    segment: int, limit: float,
+) -> _PatternCounts:  # fmt: skip
+    """Return the counts of group g divided by p_k. slot: as in _Counts. limit: of 1 / p_k."""
+    n, patterns, m = slot.size, groups.patterns, slot.max() + 1
+    single, both, gap = np.zeros((2, m)), np.zeros((2, m, m)), np.zeros((2, m, m))
+    largest = np.zeros(m)
+    who, inverse = np.empty(n, np.int64), np.empty(n)
+    width = (n + WORD - 1) // WORD
+    first = patterns.count_offsets[g]
+    for p in range(first, patterns.count_offsets[g + 1]):
+        at = patterns.word_offsets[g] + (p - first) * width
+        clicks = clicked_indices(patterns.words, at, width, who)
+        w = session[clicks]
+        above = 1.0
+        for x in range(clicks):
+            once = min(above / stopping.reach[segment, who[x]], limit)
+            largest[slot[who[x]]] = max(largest[slot[who[x]]], once)
+            inverse[x] = w * once
+            above /= stopping.stay[segment]
+        for x in range(clicks):
+            a = slot[who[x]]
+            for power in range(2):
+                once = patterns.counts[p] * inverse[x] ** (power + 1)
+                single[power, a] += once
+                for y in range(clicks):
+                    b = slot[who[y]]
+                    if y != x:
+                        both[power, a, b] += once
+                    if y > x:
+                        more = (inverse[y] - inverse[x]) ** (power + 1)
+                        gap[power, a, b] += patterns.counts[p] * more
+    return _PatternCounts(single, both, gap, largest)
+
+
+@kernel()
+def _pattern_types(
+    counts: _PatternCounts, x: int, y: int, kinds: np.ndarray, mirror: np.ndarray
+) -> None:
+    """Fill kinds (2 x 4) and mirror for the slots x, y of the upper and the lower document.
+
+    The weight is 1 / p_i of sessions that clicked i only. Of sessions that clicked both it is
+    1 / p_i - 1 / p_lower: -gap for the upper document, 0 for the lower.
+    """
+    for power in range(2):
+        co_upper = counts.both[power, x, y] if x >= 0 and y >= 0 else 0.0
+        co_lower = counts.both[power, y, x] if x >= 0 and y >= 0 else 0.0
+        kinds[power] = 0.0
+        mirror[power] = 0.0
+        if x >= 0:
+            kinds[power, 1] = counts.single[power, x] - co_upper
+        if y >= 0:
+            mirror[power, 1] = counts.single[power, y] - co_lower
+        if x >= 0 and y >= 0:
+            kinds[power, 0] = counts.gap[power, x, y]
 
 
 @kernel()
@@ -143,37 +220,60 @@ def _weigh(weights: np.ndarray, k: int, v: int, kinds: np.ndarray) -> float:
 
 @kernel()
 def _add_health(
-    weights: np.ndarray, unclipped: np.ndarray, k: int, v: int, kinds: np.ndarray, factor: float,
-    health: np.ndarray,
+    weights: np.ndarray, unclipped: np.ndarray, k: int, v: int, kinds: np.ndarray,
+    before: np.ndarray, factor: float, largest: float, health: np.ndarray,
 ) -> None:  # fmt: skip
-    """Add |w|, w^2, unclipped |w| and the maximum of "k above v" to health (4 x K)."""
+    """Add |w|, w^2, unclipped |w| and the maximum of "k above v" to health (4 x K).
+
+    before: the counts `kinds` before clipping. largest: value of one click in them.
+    """
     for t in range(4):
         count, square = kinds[0, t], kinds[1, t]
         w = weights[t, k, v] * factor
         if count > 0.0:  # smoothing can leave a negative number of sessions of a type
             health[0, k] += abs(w) * count
             health[1, k] += w * w * max(square, 0.0)
-            health[2, k] += abs(unclipped[t, k, v]) * factor * count
-            health[3, k] = max(health[3, k], abs(w))
+            health[2, k] += abs(unclipped[t, k, v]) * factor * before[0, t]
+            health[3, k] = max(health[3, k], abs(w) * largest)
 
 
 @kernel()
 def _weigh_pair(
-    tables: WeightTables, segment: int, a: int, b: int, types: np.ndarray, saturation: float,
-    p: int, pairs: WeightedPairs, health: np.ndarray,
+    tables: WeightTables, segment: int, a: int, b: int, types: np.ndarray,
+    largest: tuple[float, float], saturation: float, p: int, pairs: WeightedPairs,
+    health: np.ndarray,
 ) -> None:  # fmt: skip
-    """Fill the weights of pair p, the documents a < b, in every weighting."""
+    """Fill the weights of pair p, the documents a < b, in every weighting.
+
+    types: as `weigh_groups` fills them. largest: values of a click on a and on b.
+    """
     pairs.i[p], pairs.j[p] = a, b
     for w in range(tables.weights.shape[0]):
-        kinds, mirror = types[int(tables.smoothed[w])]
+        kinds, mirror = types[tables.counts[w]]
         weights = tables.weights[w, segment]
         factor = saturation if tables.saturated[w] else 1.0
         pairs.u_ij[p, w] = factor * _weigh(weights, a, b, kinds)
         pairs.u_ji[p, w] = factor * _weigh(weights, b, a, mirror)
         if w == 0:
             unclipped = tables.unclipped[segment]
-            _add_health(weights, unclipped, a, b, kinds, factor, health)
-            _add_health(weights, unclipped, b, a, mirror, factor, health)
+            at_a, at_b, before = 1.0, 1.0, types[tables.counts[w]]
+            if tables.counts[w] == BY_PATTERN:
+                at_a, at_b, before = largest[0], largest[1], types[BY_PATTERN + 1]
+            _add_health(weights, unclipped, a, b, kinds, before[0], factor, at_a, health)
+            _add_health(weights, unclipped, b, a, mirror, before[1], factor, at_b, health)
+
+
+@kernel()
+def _count_patterns(
+    groups: Histograms, g: int, slot: np.ndarray, tables: WeightTables
+) -> tuple[_PatternCounts, _PatternCounts]:
+    """Return the counts of group g divided by p_k, and the same before clipping."""
+    segment, limit = tables.of_group[g], tables.stopping.limit
+    clipped = _count_by_pattern(groups, g, slot, tables.session, tables.stopping, segment, limit)
+    if limit == np.inf or tables.counts[0] != BY_PATTERN:
+        return clipped, clipped
+    before = _count_by_pattern(groups, g, slot, tables.session, tables.stopping, segment, np.inf)
+    return clipped, before
 
 
 @kernel()
@@ -186,8 +286,9 @@ def weigh_groups(
     clicked: bool per document. pairs: arrays of zeros, pairs x weightings, with the offsets
     already filled. health: float64, 4 x K, of the first weighting, added to.
     """
-    types, c_ab, of_group = np.empty((2, 2, 2, 4)), np.empty(2), tables.of_group
-    saturates = tables.saturated.any()
+    # Counts of a pair: AS_COUNTED, SMOOTHED, BY_PATTERN, and BY_PATTERN before clipping.
+    types, c_ab, of_group = np.zeros((4, 2, 2, 4)), np.empty(2), tables.of_group
+    saturates, by_pattern = tables.saturated.any(), (tables.counts == BY_PATTERN).any()
     total = matrix_for(lists) if saturates else np.zeros((0, 0))
     for q in range(lists.query_groups.size - 1):
         shared = saturates and adds_lists(lists, q)
@@ -199,18 +300,29 @@ def weigh_groups(
                 continue
             counts = _count_group(groups, g, clicked, tables.session)
             slot, segment, rows = counts.slot, of_group[g], (-1, -1)
+            if by_pattern:
+                divided, before = _count_patterns(groups, g, slot, tables)
             for a in range(slot.size):
                 for b in range(a + 1, slot.size):
                     if not (tables.all_pairs or slot[a] >= 0 or slot[b] >= 0):
                         continue
                     _count_types(counts, a, b, tables.psi[segment], tables.variance, c_ab, types)
+                    largest = (1.0, 1.0)
+                    if by_pattern:
+                        x, y = slot[a], slot[b]
+                        _pattern_types(divided, x, y, types[2, 0], types[2, 1])
+                        _pattern_types(before, x, y, types[3, 0], types[3, 1])
+                        largest = (
+                            divided.largest[x] if x >= 0 else 0.0,
+                            divided.largest[y] if y >= 0 else 0.0,
+                        )
                     factor = 1.0
                     if shared:
                         base = lists.query_rows[q]
                         rows = (lists.row_of[lo + a] - base, lists.row_of[lo + b] - base)
                     if saturates:
                         factor = saturation_factor(lists, g, segment, a, b, rows, total)
-                    _weigh_pair(tables, segment, a, b, types, factor, p, pairs, health)
+                    _weigh_pair(tables, segment, a, b, types, largest, factor, p, pairs, health)
                     p += 1
         if shared:
             add_information(lists, groups, of_group, q, 0.0, total)

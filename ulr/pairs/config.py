@@ -8,14 +8,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ulr.errors import UserError
+from ulr.kernels.layout import Stopping
 from ulr.pairs.groupings import GROUPINGS
 from ulr.pairs.weightings import JOINT, VALIDATION, Weighting, weightings_of
 from ulr.pairs.weights import (
+    BY_CLICK_PATTERN,
     LABELS,
     LEARNS_POSITIONS,
+    NEEDS_ALL_PAIRS,
     NEEDS_NO_THETA,
     floored,
     precision_table,
+    stopping_of,
     weight_table,
 )
 from ulr.propensity.examination import Examination
@@ -38,6 +42,8 @@ class PairConfig:
     psi                (segments, K, K), if a weighting smooths co-clicks
     co_click_variance  of the prior on co-clicks; None: to be estimated from the log
     needs_theta        whether lists are cut below the last position with known examination
+    stopping           p of every segment, for weights by click pattern
+    click_model        that the diagnostics found, or ""
     """
 
     method: str
@@ -53,6 +59,13 @@ class PairConfig:
     psi: np.ndarray | None = None
     co_click_variance: float | None = None
     needs_theta: bool = True
+    stopping: Stopping | None = None
+    click_model: str = ""
+
+    @property
+    def all_pairs(self) -> bool:
+        """Whether pairs without a click have weight."""
+        return any(weighting.method in NEEDS_ALL_PAIRS for weighting in self.weightings)
 
     @property
     def depth(self) -> int:
@@ -116,7 +129,8 @@ def make_pair_config(
                 f"segment {name} has propensities for {own.depth} positions, the pooled ones for "
                 f"{examination.depth}; estimate both to the same depth"
             )
-    weightings = weightings_of(method, precise=precision)
+    click_model = examination.click_model
+    weightings = weightings_of(method, precise=precision, click_model=click_model)
     every = [examination, *segments.values()]
     tiny, floor = min(propensity_floor, TINY), max(propensity_floor, TINY)
 
@@ -127,6 +141,8 @@ def make_pair_config(
 
     clip = {"propensity_floor": propensity_floor, "weight_cap": weight_cap, "prs_clip": prs_clip}
     smooths = any(weighting.smoothed for weighting in weightings)
+    by_pattern = any(weighting.method in BY_CLICK_PATTERN for weighting in weightings)
+    limits = {name: clip[name] for name in ("propensity_floor", "weight_cap")}
     return PairConfig(
         method=method,
         weightings=weightings,
@@ -141,6 +157,8 @@ def make_pair_config(
         psi=np.stack([np.maximum(own.psi, tiny) for own in every]) if smooths else None,
         co_click_variance=co_click_variance,
         needs_theta=method not in NEEDS_NO_THETA or any(w.precise for w in weightings[:1]),
+        stopping=stopping_of(every, **limits) if by_pattern else None,
+        click_model=click_model,
     )
 
 

@@ -14,6 +14,7 @@ from ulr.features.stage import WindowInputs, gather_window, repair_window
 from ulr.pairs.config import PairConfig, make_pair_config
 from ulr.pairs.health import health_table
 from ulr.pairs.tasks import estimate_variance, write_pairs
+from ulr.pairs.weightings import CLICK_MODEL
 from ulr.propensity.examination import load_examination
 from ulr.warehouse.stage import fingerprint, publish_if_changed
 from ulr.warehouse.tables import Outcome, Warehouse, partition_name
@@ -44,7 +45,11 @@ def build_pairs(
         None if psi is None else psi.tolist(),
         dict(pair_config.segments),
     ]
+    if pair_config.stopping is not None:
+        weights += [part.tolist() for part in pair_config.stopping[:2]]
     inputs = window_inputs.fingerprints | {"weights": fingerprint(weights)}
+    if pair_config.click_model:  # training reads the candidates of `auto` from it
+        inputs[CLICK_MODEL] = pair_config.click_model
 
     def write(table: WriteTransaction, health: WriteTransaction) -> None:
         config, window = pair_config, gather_window(start_spark, window_inputs, force=force)

@@ -20,7 +20,7 @@ from ulr.pairs.health import WeightHealth
 from ulr.pairs.prior import co_click_sums, prior_variance
 from ulr.pairs.weighting import weigh_histograms, weigh_labels
 from ulr.pairs.weightings import column_names
-from ulr.pairs.weights import LABELS, NEEDS_ALL_PAIRS
+from ulr.pairs.weights import LABELS
 from ulr.warehouse.schema import with_weights
 
 
@@ -85,13 +85,14 @@ def _weigh(window: Window, config: PairConfig) -> tuple[WeightedPairs, WeightHea
         table_of,
         config.tables,
         config.raw,
-        all_pairs=config.method in NEEDS_ALL_PAIRS,
+        all_pairs=config.all_pairs,
         session=config.session_weight,
         psi=config.psi,
         co_click_variance=variance,
-        smoothed=[weighting.smoothed for weighting in config.weightings],
+        counts=[weighting.counts for weighting in config.weightings],
         saturated=saturated,
         saturation=_saturation(window, config) if any(saturated) else None,
+        stopping=config.stopping,
     )
 
 

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from ulr.errors import UserError
-from ulr.kernels.layout import Histograms, Ragged, WeightedPairs, WeightTables, offsets_of
+from ulr.kernels.layout import (
+    SMOOTHED,
+    Histograms,
+    Ragged,
+    Stopping,
+    WeightedPairs,
+    WeightTables,
+    offsets_of,
+)
 from ulr.kernels.pair_weights import label_pairs, weigh_groups
 from ulr.kernels.patterns import count_positions
 from ulr.kernels.saturation import Saturation, no_saturation
@@ -36,17 +44,18 @@ def weigh_histograms(
     session: str = "none",
     psi: np.ndarray | None = None,
     co_click_variance: float | None = None,
-    smoothed: Sequence[bool] = (True,),
+    counts: Sequence[int] = (SMOOTHED,),
     saturated: Sequence[bool] = (False,),
     saturation: Saturation | None = None,
+    stopping: Stopping | None = None,
 ) -> tuple[WeightedPairs, WeightHealth]:
     """Return the pairs of every group, and the health of the weights of the first weighting.
 
     tables: weightings x segments x 4 x K x K, clipped, or without the first axis for one weighting,
     whose weights are then one-dimensional. raw: segments x 4 x K x K, the first before clipping.
     table_of: int64 per group, the segment whose table it uses. With psi (segments, K, K) and a
-    finite co_click_variance, co-clicks are shrunk first where `smoothed`. saturation: the lists of
-    every query, for weightings that are `saturated`.
+    finite co_click_variance, co-clicks are shrunk first where `counts` is SMOOTHED. saturation: the
+    lists of every query, for weightings that are `saturated`. stopping: for counts BY_PATTERN.
     """
     variance = np.inf if psi is None or co_click_variance is None else co_click_variance
     if psi is None:
@@ -65,8 +74,9 @@ def weigh_histograms(
     pairs = WeightedPairs.zeros(offsets_of(m * (sizes - m) + m * (m - 1) // 2), len(weights))
     health = np.zeros((4, known))
     weight_tables = WeightTables(
-        np.asarray(table_of, np.int64), weights, raw, np.array(smoothed), np.array(saturated), psi,
+        np.asarray(table_of, np.int64), weights, raw, np.array(counts), np.array(saturated), psi,
         variance, session_weight(session, longest), all_pairs,
+        stopping or Stopping(np.ones((len(raw), known)), np.ones(len(raw)), np.inf),
     )  # fmt: skip
     lists = saturation or no_saturation(groups)
     weigh_groups(groups, weight_tables, lists, clicked, pairs, health)

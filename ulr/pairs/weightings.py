@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ulr.pairs.weights import AUTO, LABELS
+from ulr.kernels.layout import AS_COUNTED, BY_PATTERN, SMOOTHED
+from ulr.pairs.weights import AUTO, BY_CLICK_PATTERN, LABELS
+from ulr.propensity.examination import AFFINE, CASCADE
 
+CLICK_MODEL = "click_model"  # in the inputs of a pairs table, if the diagnostics found one
 JOINT = "joint"
 VALIDATION = "validation"
-# Their validation loss has their own weights: `joint` does not hold for clicks with trust bias.
-_OWN_VALIDATION = ("affine",)
+# Their validation loss has their own weights: `joint` is biased for the clicks that they assume.
+_OWN_VALIDATION = (AFFINE, CASCADE)
 
 
 class Weighting(NamedTuple):
@@ -39,6 +42,13 @@ class Weighting(NamedTuple):
         """Whether co-clicks are smoothed by the prior, which takes a pass to estimate."""
         return self.method == JOINT and self.name != VALIDATION
 
+    @property
+    def counts(self) -> int:
+        """Which counts of a pair are multiplied by the weights."""
+        if self.method in BY_CLICK_PATTERN:
+            return BY_PATTERN
+        return SMOOTHED if self.smoothed else AS_COUNTED
+
 
 # The first is published if no other has a significantly lower validation loss.
 CANDIDATES = (
@@ -50,11 +60,28 @@ CANDIDATES = (
 )
 
 
-def weightings_of(method: str, *, precise: bool = False) -> tuple[Weighting, ...]:
-    """Return the weightings of a method's table, in the order of its columns."""
-    validation = Weighting(VALIDATION, method if method in _OWN_VALIDATION else JOINT, precise=True)
+def candidates_for(click_model: str) -> tuple[Weighting, ...]:
+    """Return the candidates of `auto` under the click model that the diagnostics found.
+
+    The method of the click model comes first: the others are biased then.
+    """
+    if click_model not in _OWN_VALIDATION:
+        return CANDIDATES
+    return (Weighting(click_model, click_model, precise=True), *CANDIDATES)
+
+
+def weightings_of(
+    method: str, *, precise: bool = False, click_model: str = ""
+) -> tuple[Weighting, ...]:
+    """Return the weightings of a method's table, in the order of its columns.
+
+    The weights of the validation loss are those of the click model that the diagnostics found, or
+    of the model that the method assumes.
+    """
+    assumed = method if method in _OWN_VALIDATION else click_model or JOINT
+    validation = Weighting(VALIDATION, assumed, precise=True)
     if method == AUTO:
-        return (*CANDIDATES, validation)
+        return (*candidates_for(click_model), validation)
     own = Weighting(method, method, precise and method != LABELS)
     return (own,) if method == LABELS else (own, validation)
 
@@ -65,10 +92,10 @@ def column_names(weightings: tuple[Weighting, ...]) -> list[tuple[str, str]]:
     return [(f"u_ij{suffix}", f"u_ji{suffix}") for suffix in suffixes]
 
 
-def training_columns(method: str) -> list[tuple[str, str]]:
+def training_columns(method: str, click_model: str = "") -> list[tuple[str, str]]:
     """Return the columns that a method trains on: one pair, or one for each candidate."""
-    columns = column_names(weightings_of(method))
-    return columns[: len(CANDIDATES)] if method == AUTO else columns[:1]
+    columns = column_names(weightings_of(method, click_model=click_model))
+    return columns[:-1] if method == AUTO else columns[:1]
 
 
 def validation_columns(method: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ In a session a pair (i, j) is one of four types: both clicked, i only, j only, n
 s(c), eq. 6). A method is the weight of "i should be above j" for each type and each pair of
 positions, an array of shape (4, K, K). The weight of a pair in a group is the sum over types of
 that table times the number of sessions. For `joint` it is the second row of A (Kurennoy eq. 9).
+For `cascade` a click counts as 1 / p, which depends on the clicks above it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from dataclasses import replace
 import numpy as np
 
 from ulr.errors import UserError
+from ulr.kernels.layout import Stopping
 from ulr.propensity.examination import Examination
 
 BOTH, FIRST, SECOND, NONE = range(4)
+TINY_STAY = 1e-3  # of a user who always stops; no click follows a click then
 
 
 def naive_weight(examination: Examination, prs_clip: float) -> np.ndarray:
@@ -62,17 +65,41 @@ def joint_weight(examination: Examination, prs_clip: float) -> np.ndarray:
 
 
 def affine_weight(examination: Examination, prs_clip: float) -> np.ndarray:
-    """rhat_i (1 - rhat_j) with rhat = (c - beta) / alpha, Oosterhuis eq. 6."""
-    alpha, beta = examination.alpha, examination.beta
+    """rhat_i minus the estimate of r_i r_j, docs/methods.md section 4.7.
+
+    rhat = (c - beta) / alpha, Oosterhuis eq. 6. c_i c_j / kappa_ij has the expectation of the
+    product of two independent clicks, whatever the browsing model.
+    """
+    alpha, beta, kappa = examination.alpha, examination.beta, examination.kappa
     if alpha is None or beta is None:
         raise UserError(
             "method affine needs alpha and beta, which these propensities do not have; set "
             "propensities.estimator=affine and run `ulr propensities` again"
         )
-    clicked, not_clicked = (1 - beta) / alpha, -beta / alpha
-    sides = {BOTH: (clicked, clicked), FIRST: (clicked, not_clicked),
-             SECOND: (not_clicked, clicked), NONE: (not_clicked, not_clicked)}  # fmt: skip
-    return np.stack([np.outer(i, 1 - j) for _, (i, j) in sorted(sides.items())])
+    if kappa is None:
+        kappa = examination.psi / np.outer(examination.theta, examination.theta)
+    table = np.empty((4, *kappa.shape))
+    for kind, (c_i, c_j) in {BOTH: (1, 1), FIRST: (1, 0), SECOND: (0, 1), NONE: (0, 0)}.items():
+        product = c_i * c_j / kappa - c_i * beta - (c_j - beta) * beta[:, None]
+        table[kind] = ((c_i - beta) / alpha)[:, None] - product / np.outer(alpha, alpha)
+    return table
+
+
+def cascade_weight(examination: Examination, prs_clip: float) -> np.ndarray:
+    """c_i / p_i - c_i c_j / p_lower, docs/methods.md section 4.8.
+
+    The counts are divided by p already; of sessions that clicked both they hold the difference
+    1 / p_lower - 1 / p_i.
+    """
+    if examination.stop_probability is None or examination.continue_probability is None:
+        raise UserError(
+            "method cascade needs stop_probability and continue_probability, which these "
+            "propensities do not have; `ulr propensities` estimates them from swap buckets if "
+            "users stop after clicks (diagnostic stops_after_click)"
+        )
+    table = _only_first(np.ones_like(examination.psi))
+    table[BOTH] = -1.0
+    return table
 
 
 METHODS: dict[str, Callable[[Examination, float], np.ndarray]] = {
@@ -84,12 +111,14 @@ METHODS: dict[str, Callable[[Examination, float], np.ndarray]] = {
     "prs": prs_weight,
     "joint": joint_weight,
     "affine": affine_weight,
+    "cascade": cascade_weight,
     "unbiased-lambdamart": naive_weight,  # counts; t+ and t- are learned
     "dla": naive_weight,  # for validation; training uses the clicks of lists
 }
 AUTO = "auto"  # chosen among the weightings of pairs/weightings.py by validation loss
 LABELS = "labels"  # the upper bound: gains of golden labels, no clicks
-DIVIDES_BY = {"joint": ("psi",), "affine": ("alpha",)}  # besides theta
+DIVIDES_BY = {"joint": ("psi",), "affine": ("alpha", "kappa")}  # besides theta
+BY_CLICK_PATTERN = ("cascade",)  # weights depend on all clicks of a session, not on four types
 HAS_PRECISION = ("pns",)  # its factor theta_j makes the weights of a pair comparable
 NEEDS_NO_THETA = ("naive", "unbiased-lambdamart", "dla", LABELS)  # their lists are not cut
 NEEDS_ALL_PAIRS = ("affine",)  # pairs without a click have weight too
@@ -114,7 +143,26 @@ def weight_table(
         raise UserError(f"method = {method!r}: expected one of {', '.join(METHOD_NAMES)}")
     used = floored(examination, propensity_floor)
     _check(used, ("theta", *DIVIDES_BY.get(method, ())))
-    return METHODS[method](used, prs_clip).clip(-weight_cap, weight_cap)
+    table = METHODS[method](used, prs_clip)
+    if method in BY_CLICK_PATTERN:  # their counts are clipped instead
+        return table
+    return table.clip(-weight_cap, weight_cap)
+
+
+def stopping_of(
+    examinations: Sequence[Examination],
+    *,
+    propensity_floor: float = 0.0,
+    weight_cap: float = np.inf,
+) -> Stopping:
+    """Return p of every segment for the methods BY_CLICK_PATTERN; 1 where it is unknown."""
+    depth = examinations[0].depth
+    reach, stay = np.ones((len(examinations), depth)), np.ones(len(examinations))
+    for n, own in enumerate(examinations):
+        if own.stop_probability is not None and own.continue_probability is not None:
+            reach[n] = own.continue_probability ** np.arange(depth)
+            stay[n] = max(1 - own.stop_probability, TINY_STAY)
+    return Stopping(reach, stay, min(weight_cap, 1 / max(propensity_floor, np.finfo(float).tiny)))
 
 
 def precision_table(method: str, theta: np.ndarray) -> np.ndarray:

@@ -115,10 +115,11 @@ def _fit_by_theta(name: str, theta: np.ndarray, co_clicks: Observed, theta_1: fl
     psi = psi_by_theta(name, theta, theta_1)
     value = co_clicks.log_likelihood(psi)
     free = int(np.sum(~np.isnan(theta))) - 1
-    return BrowsingFit(name, psi, value, _bic(value, free, co_clicks), theta_1=theta_1)
+    return BrowsingFit(name, psi, value, bic(value, free, co_clicks), theta_1=theta_1)
 
 
-def _bic(log_likelihood: float, parameters: int, co_clicks: Observed) -> float:
+def bic(log_likelihood: float, parameters: int, co_clicks: Observed) -> float:
+    """Return the Bayesian information criterion of a model of the co-clicks."""
     return parameters * float(np.log(co_clicks.total)) - 2 * log_likelihood
 
 
@@ -167,5 +168,5 @@ def _fit_row_skipping(
         "width": float(width),
     }
     psi = np.where(np.outer(known, known), psi / psi[0, 0], np.nan)
-    bic = _bic(value, int(known.sum()) - (theta_1 is not None), co_clicks)
-    return BrowsingFit("row_skipping", psi, value, bic, parameters, theta_1=1 - gamma)
+    score = bic(value, int(known.sum()) - (theta_1 is not None), co_clicks)
+    return BrowsingFit("row_skipping", psi, value, score, parameters, theta_1=1 - gamma)

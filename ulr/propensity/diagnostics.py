@@ -7,7 +7,7 @@ limits false alarms.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtrc, stdtr
@@ -16,17 +16,27 @@ from ulr.experiments.serving import Plan
 from ulr.propensity import planned
 from ulr.propensity.affine import Regression
 from ulr.propensity.browsing import BrowsingFit
+from ulr.propensity.cascade import NAME as CASCADE
 from ulr.propensity.components import name_nodes
 from ulr.propensity.curve import IMPUTED, ThetaCurve
 from ulr.propensity.joint import ANCHOR, PairEstimate
+from ulr.propensity.stopping import Stopping
 from ulr.propensity.swap_counts import BucketArms, SwapCounts
 
 FIRST_POSITION = "theta(1)"  # subject of the note of the check `joint`
 
+# The alarms of these checks block a promotion by default. Those of other checks are notes: a log
+# without swap buckets, or of users who stop after clicks, can have a champion too.
+BLOCKING_CHECKS = ("components", "sample_ratio", "agreement")
+STOPS_AFTER_CLICK = "stops_after_click"
+
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check of one subject. verdict: ok, warning or refused."""
+    """The result of one check of one subject. verdict: ok, note, warning or refused.
+
+    A note is an alarm that never blocks a promotion by default.
+    """
 
     check: str
     subject: str
@@ -41,7 +51,13 @@ def _bonferroni(
 ) -> list[Finding]:
     """Return the findings of one check; a row is (check, subject, value, p_value, message)."""
     limit = significance / max(len(rows), 1)
-    return [Finding(*row[:4], "warning" if row[3] < limit else "ok", row[4]) for row in rows]
+    return [Finding(*row[:4], _verdict(row[0], row[3] < limit), row[4]) for row in rows]
+
+
+def _verdict(check: str, alarm: bool) -> str:
+    if not alarm:
+        return "ok"
+    return "warning" if check in BLOCKING_CHECKS else "note"
 
 
 def _chi2_p(statistic: float, dof: int) -> float:
@@ -97,7 +113,7 @@ def untouched_findings(counts: SwapCounts, significance: float) -> list[Finding]
     """Test whether click rates at positions that a bucket does not move differ by arm (Wald)."""
     rows = []
     for name, arms in counts.buckets.items():
-        statistic, positions, largest = _untouched(arms)
+        statistic, positions, largest = _untouched(arms, _unmoved(arms))
         if positions:
             message = (
                 f"bucket {name}: click rates of {positions} positions that it does not move; "
@@ -108,11 +124,38 @@ def untouched_findings(counts: SwapCounts, significance: float) -> list[Finding]
     return _bonferroni(rows, significance)
 
 
-def _untouched(arms: BucketArms) -> tuple[float, int, int]:
+def explained_by_stopping(counts: SwapCounts, significance: float) -> frozenset[str]:
+    """Return the buckets whose differences at untouched positions users who stop would cause.
+
+    A swap changes what is clicked above the positions between those it moves, and nothing for the
+    others. So the positions above the first and below the last one must agree. Those between must
+    be clicked more often in the arm with fewer clicks at the first position, in total.
+    """
+    names, limit = set(), significance / max(len(counts.buckets), 1)
+    for name, arms in counts.buckets.items():
+        if not min(arms.kept.sessions, arms.swapped.sessions):
+            continue
+        first, last = arms.bucket.positions[0] - 1, arms.bucket.positions[-1] - 1
+        index = _unmoved(arms)
+        outside = [i for i in index if not first < i < last]
+        between = [i for i in index if first < i < last]
+        change = arms.swapped.clicks / arms.swapped.sessions - arms.kept.clicks / arms.kept.sessions
+        statistic, positions, _ = _untouched(arms, outside)
+        agrees = not positions or _chi2_p(statistic, positions) >= limit
+        if agrees and change[first] * change[between].sum() < 0:
+            names.add(name)
+    return frozenset(names)
+
+
+def _unmoved(arms: BucketArms) -> list[int]:
+    """Return the indices with clicks in both arms that the bucket does not move."""
+    clicked = (arms.kept.clicks >= 5) & (arms.swapped.clicks >= 5)
+    return [i for i in np.flatnonzero(clicked).tolist() if i + 1 not in arms.bucket.positions]
+
+
+def _untouched(arms: BucketArms, index: list[int]) -> tuple[float, int, int]:
     """Return the statistic, the number of positions, and the position that differs most."""
     kept, swapped = arms.kept, arms.swapped
-    clicked = (kept.clicks >= 5) & (swapped.clicks >= 5)
-    index = [i for i in np.flatnonzero(clicked).tolist() if i + 1 not in arms.bucket.positions]
     if not index:
         return 0.0, 0, 0
     difference, covariance = np.zeros(len(index)), np.zeros((len(index), len(index)))
@@ -216,6 +259,36 @@ def first_position_findings(
     return [Finding("joint", FIRST_POSITION, chosen.theta_1, np.nan, "ok", message)]
 
 
+def stopping_finding(stopping: Stopping, significance: float) -> Finding:
+    """Report phi and beta; an alarm if users stop after clicks. Cascade fits the co-clicks best."""
+    low, high = stopping.interval("phi")
+    message = f"phi = {stopping.phi:.3f} [{low:.3f}, {high:.3f}]"
+    if np.isfinite(stopping.beta):
+        low, high = stopping.interval("beta")
+        message += f", beta = {stopping.beta:.3f} [{low:.3f}, {high:.3f}]"
+    stops = stopping.stops(significance)
+    if stops:
+        message = (
+            f"users stop after clicks: {message}; no theta(k) and psi(k, l) describe them, use "
+            "pairs.method=auto or cascade"
+        )
+    else:
+        message = f"users may stop after clicks, but phi is not significantly above 0: {message}"
+    verdict = _verdict(STOPS_AFTER_CLICK, stops)
+    return Finding(STOPS_AFTER_CLICK, "all", stopping.phi, stopping.p_value, verdict, message)
+
+
+def explain_untouched(findings: Iterable[Finding], explained: frozenset[str]) -> list[Finding]:
+    """Clear the alarms at untouched positions of the buckets in `explained`."""
+    reason = "; expected: users stop after clicks, so a swap changes who sees the positions below"
+    return [
+        replace(f, verdict="ok", message=f.message + reason)
+        if f.check == "untouched" and f.verdict != "ok" and f.subject in explained
+        else f
+        for f in findings
+    ]
+
+
 def browsing_findings(chosen: BrowsingFit, fits: Iterable[BrowsingFit]) -> list[Finding]:
     """Report the BIC of every browsing model on the co-clicks."""
     fits = list(fits)
@@ -225,6 +298,7 @@ def browsing_findings(chosen: BrowsingFit, fits: Iterable[BrowsingFit]) -> list[
         above = f"{fit.bic - lowest:,.0f} above the lowest" if fit.bic > lowest else "the lowest"
         message = f"{fit.name}: BIC {fit.bic:,.0f}, {above}"
         message += "; chosen" if fit.name == chosen.name else ""
+        message += "; it has no psi(k, l)" if fit.name == CASCADE else ""
         rows.append(Finding("browsing", fit.name, fit.bic, np.nan, "ok", message))
     return rows
 

@@ -1,12 +1,14 @@
 """Examination by position, for the stages that use it.
 
 It comes from the tables that `ulr propensities` published, or from a Parquet file with columns
-segment, k, l, psi (theta where k = l) and optionally alpha, beta (where k = l).
+segment, k, l, psi (theta where k = l) and optionally alpha, beta (where k = l), kappa (where
+k != l), and stop_probability, continue_probability (of any row: one value per segment).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,8 @@ from ulr.warehouse.tables import Warehouse
 
 WAREHOUSE = "warehouse"  # the value of pairs.propensities that selects the published tables
 COLUMNS = ("segment", "k", "l", "psi")
+AFFINE, CASCADE = "affine", "cascade"  # click models, and the methods that correct for them
+_STOPPING = ("stop_probability", "continue_probability")
 
 
 @dataclass(frozen=True)
@@ -31,12 +35,22 @@ class Examination:
     theta        (K,), P(examined)
     psi          (K, K), P(both examined), symmetric, theta on the diagonal
     alpha, beta  (K,), of P(click at k) = alpha_k R + beta_k, or None
+    kappa        (K, K), co-click rate over the product of the click rates of two documents of one
+                 ranking, or None: psi / (theta theta)
+    stop_probability      phi: P(a user leaves the page after a click), or None
+    continue_probability  P(a user goes on to the next position otherwise), or None
+    click_model  what the diagnostics found: `affine` (trust bias), `cascade` (users stop after
+                 clicks), or "" (clicks are examined and relevant)
     """
 
     theta: np.ndarray
     psi: np.ndarray
     alpha: np.ndarray | None = None
     beta: np.ndarray | None = None
+    kappa: np.ndarray | None = None
+    stop_probability: float | None = None
+    continue_probability: float | None = None
+    click_model: str = ""
 
     @property
     def depth(self) -> int:
@@ -46,7 +60,11 @@ class Examination:
     def cut(self, depth: int) -> Examination:
         """Return the first `depth` positions."""
         alpha, beta = (None if x is None else x[:depth] for x in (self.alpha, self.beta))
-        return Examination(self.theta[:depth], self.psi[:depth, :depth], alpha, beta)
+        kappa = None if self.kappa is None else self.kappa[:depth, :depth]
+        return replace(
+            self, theta=self.theta[:depth], psi=self.psi[:depth, :depth], alpha=alpha, beta=beta,
+            kappa=kappa,
+        )  # fmt: skip
 
     def scaled(self, theta_1: float) -> Examination:
         """Return the probabilities behind theta and psi that are relative to theta_1.
@@ -83,10 +101,11 @@ def examination_of(theta: pa.Table, psi: pa.Table) -> tuple[Examination, BySegme
     It ends before the first position without an estimate. A segment that ends before all traffic
     does is left out, so that it is treated like all traffic.
     """
-    diagonal = theta.select(["segment", "position", "position", "theta", "alpha", "beta"])
-    columns = [*COLUMNS, "alpha", "beta"]
+    more = [n for n in ("alpha", "beta", *_STOPPING, "click_model") if n in theta.column_names]
+    diagonal = theta.select(["segment", "position", "position", "theta", *more])
+    pairs = psi.select([*COLUMNS, *(["kappa"] if "kappa" in psi.column_names else [])])
     rows = pa.concat_tables(
-        [diagonal.rename_columns(columns), psi.select(COLUMNS)], promote_options="default"
+        [diagonal.rename_columns([*COLUMNS, *more]), pairs], promote_options="default"
     )
 
     def examination(segment: str | None) -> Examination:
@@ -153,44 +172,87 @@ def _theta_1(table: pa.Table) -> float:
 
 def _estimated(table: pa.Table) -> Examination:
     """Return the positions above the first one without an estimate."""
-    psi, trust = _arrays(table)
-    missing = np.flatnonzero(np.isnan(np.diag(psi)))
-    return _examination(psi, trust, int(missing[0]) if missing.size else len(psi))
+    known = _arrays(table)
+    missing = np.flatnonzero(np.isnan(known.theta))
+    return _known(known, int(missing[0]) if missing.size else known.depth)
 
 
 def _complete(table: pa.Table, url: str) -> Examination:
     """Return all positions; raise UserError if a pair has no psi."""
-    psi, trust = _arrays(table)
-    missing = np.argwhere(np.isnan(psi)) + 1
+    known = _arrays(table)
+    missing = np.argwhere(np.isnan(known.psi)) + 1
     if missing.size:
         k, v = missing[0]
         raise UserError(f"{url}: no psi for positions ({k}, {v}); add a row for them")
-    return _examination(psi, trust, len(psi))
+    known = _known(known, known.depth)
+    return replace(known, click_model=known.click_model or _implied_click_model(known))
 
 
-def _arrays(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Return psi (K, K) and alpha, beta (2, K) of one segment, NaN where there is no value."""
+def _implied_click_model(values: Examination) -> str:
+    """Return the click model that given values describe: no diagnostic has tested them.
+
+    Under trust bias beta / alpha differs between positions; click noise alone leaves it constant.
+    """
+    if values.stop_probability and values.continue_probability:
+        return CASCADE
+    if values.alpha is None or values.beta is None:
+        return ""
+    ratio = values.beta / values.alpha
+    return AFFINE if np.ptp(ratio) > 1e-6 else ""
+
+
+def _arrays(table: pa.Table) -> Examination:
+    """Return the values of one segment, NaN where there is no value."""
     k, v = (table[name].to_numpy().astype(np.int64) - 1 for name in ("k", "l"))
     size = int(max(k.max(), v.max())) + 1
-    psi, trust = np.full((size, size), np.nan), np.full((2, size), np.nan)
-    psi[k, v] = psi[v, k] = table["psi"].to_numpy()
-    for row, name in enumerate(("alpha", "beta")):
+
+    def column(name: str) -> np.ndarray:
+        return table[name].cast(pa.float64()).to_numpy()
+
+    (psi, kappa), (alpha, beta) = np.full((2, size, size), np.nan), np.full((2, size), np.nan)
+    for matrix, name in ((psi, "psi"), (kappa, "kappa")):
         if name in table.column_names:
-            trust[row, k[k == v]] = table[name].to_numpy()[k == v]
-    return psi, trust
+            matrix[k, v] = matrix[v, k] = column(name)
+    np.fill_diagonal(kappa, 1.0)  # of no pair
+    for row, name in ((alpha, "alpha"), (beta, "beta")):
+        if name in table.column_names:
+            row[k[k == v]] = column(name)[k == v]
+    return Examination(
+        np.diag(psi).copy(), psi, alpha, beta, kappa,
+        stop_probability=_first(table, "stop_probability"),
+        continue_probability=_first(table, "continue_probability"),
+        click_model=_first(table, "click_model") or "",
+    )  # fmt: skip
 
 
-def _examination(psi: np.ndarray, trust: np.ndarray, depth: int) -> Examination:
-    """Return the first positions, with alpha and beta only if all of them are known."""
-    psi, trust = psi[:depth, :depth], trust[:, :depth]
-    alpha, beta = (None, None) if np.isnan(trust).any() else trust
-    return Examination(np.diag(psi).copy(), psi, alpha, beta)
+def _first(table: pa.Table, name: str) -> Any:
+    """Return the first value of an optional column that is not null, else None."""
+    values = table[name].drop_null().slice(0, 1) if name in table.column_names else None
+    return values[0].as_py() if values else None
+
+
+def _known(values: Examination, depth: int) -> Examination:
+    """Return the first positions; alpha, beta and kappa only if all of them are known."""
+    cut = values.cut(depth)
+    if _has_gap(cut.kappa):
+        cut = replace(cut, kappa=None)
+    if _has_gap(cut.alpha) or _has_gap(cut.beta):
+        cut = replace(cut, alpha=None, beta=None)
+    return cut
+
+
+def _has_gap(values: np.ndarray | None) -> bool:
+    return values is None or bool(np.isnan(values).any())
 
 
 def _mean(segments: list[Examination]) -> Examination:
     """Return the mean of the segments, to the depth of the shortest."""
     depth = min(own.depth for own in segments)
     cut = [own.cut(depth) for own in segments]
-    trust = [(x.alpha, x.beta) for x in cut if x.alpha is not None and x.beta is not None]
-    mean = np.mean(trust, axis=0) if len(trust) == len(cut) else np.full((2, depth), np.nan)
-    return _examination(np.mean([own.psi for own in cut], axis=0), mean, depth)
+
+    def mean(name: str) -> Any:
+        values = [getattr(own, name) for own in cut]
+        return None if any(x is None for x in values) else np.mean(values, axis=0)
+
+    names = [f.name for f in fields(Examination) if f.name != "click_model"]
+    return Examination(**{name: mean(name) for name in names}, click_model=cut[0].click_model)

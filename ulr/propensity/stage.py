@@ -21,6 +21,7 @@ from ulr.features.files import find_features
 from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.propensity import tasks
 from ulr.propensity.affine import regressions
+from ulr.propensity.click_model import find_click_model, needs_rankings
 from ulr.propensity.daily.stage import build_tallies
 from ulr.propensity.diagnostics import Finding, drift_findings
 from ulr.propensity.estimators import (
@@ -32,8 +33,9 @@ from ulr.propensity.estimators import (
 )
 from ulr.propensity.exposures import Exposures
 from ulr.propensity.planned import read_plan
+from ulr.propensity.rankings import RankingTally, swap_buckets
 from ulr.propensity.schema import harvest_schema, moments_schema
-from ulr.propensity.segments import SegmentResult, estimate_segment
+from ulr.propensity.segments import SegmentResult, estimate_segment, with_clicks
 from ulr.propensity.swap_counts import counts_of
 from ulr.propensity.tables import curve_table, findings_table, joint_table
 from ulr.warehouse.stage import publish_if_changed
@@ -120,10 +122,19 @@ def estimate_propensities(
     significance = settings.significance / (1 + len(segments))
     settings = settings.model_copy(update={"significance": significance})
     pooled = estimate_segment(None, counts.evidence(positions, plan, theta), settings)
-    return [pooled] + [
+    results = [pooled] + [
         estimate_segment(name, counts.of(name).evidence(positions, plan), settings, pooled.own)
         for name in segments
     ]
+    if not needs_rankings(pooled.fits, pooled.findings, settings):
+        return results
+    names = swap_buckets(pc.unique(swaps["bucket"]).to_pylist(), positions)
+    sums = tasks.count_rankings(
+        start_spark, warehouse.storage.url, groups_files(warehouse, dates),
+        RankingTally(positions, settings.harvest.blocks, names),
+    )  # fmt: skip
+    clicks = find_click_model(sums, names, pooled.fits, pooled.findings, settings)
+    return [with_clicks(result, clicks, significance) for result in results]
 
 
 @reraise_user_errors()

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ulr.propensity.click_model import ClickFindings
 from ulr.propensity.diagnostics import FIRST_POSITION, Finding
+from ulr.propensity.examination import CASCADE
+from ulr.propensity.kappa import Kappa
 from ulr.propensity.segments import SegmentResult
 from ulr.warehouse.schema import diagnostics_schema, joint_propensities_schema, propensities_schema
 
@@ -41,7 +44,18 @@ def _curve_rows(result: SegmentResult) -> Iterable[Row]:
             "alpha": None if curve.alpha is None else curve.alpha[i],
             "beta": None if curve.beta is None else curve.beta[i],
             "theta_1": result.browsing.theta_1,
+            **_click_model(result.clicks),
         }
+
+
+def _click_model(clicks: ClickFindings) -> Row:
+    """Return the columns of the click model; phi and beta only if users stop after clicks."""
+    stops = clicks.stopping if clicks.click_model == CASCADE else None
+    return {
+        "stop_probability": None if stops is None else stops.phi,
+        "continue_probability": None if stops is None else stops.beta,
+        "click_model": clicks.click_model or None,
+    }
 
 
 def joint_table(results: Sequence[SegmentResult]) -> pa.Table:
@@ -59,11 +73,19 @@ def joint_table(results: Sequence[SegmentResult]) -> pa.Table:
             "browsing": result.browsing.name,
             "source": pair.source,
             "note": pair.note,
+            **_kappa(result.clicks.kappa, pair.k, pair.l),
         }
         for result in results
         for pair in result.pairs
     ]
     return _table(rows, joint_propensities_schema)
+
+
+def _kappa(kappa: Kappa | None, k: int, v: int) -> Row:
+    if kappa is None:
+        return {"kappa": None, "kappa_standard_error": None}
+    at = k - 1, v - 1
+    return {"kappa": kappa.value[at], "kappa_standard_error": kappa.standard_error[at]}
 
 
 def findings_table(results: Sequence[SegmentResult]) -> pa.Table:
@@ -106,8 +128,11 @@ def _segment_json(result: SegmentResult) -> dict[str, Any]:
         )
         for fit in result.fits
     ]
+    stopping = result.clicks.stopping
     return {
         "segment": result.segment,
+        "click_model": result.clicks.click_model or None,
+        "stopping": None if stopping is None else _nulls(asdict(stopping)),
         "curve": _records(curve_table([result])),
         "joint": _records(joint_table([result])),
         "browsing": {"chosen": result.browsing.name, "note": result.browsing.note, "all": fits},
@@ -153,6 +178,8 @@ def _by_source(sources: Sequence[str], noun: str) -> str:
 def _bic(result: SegmentResult) -> str:
     if not result.fits:
         return f" ({result.browsing.note})" if result.browsing.note else ""
-    best = min(fit.bic for fit in result.fits)
-    others = [f"{fit.name} +{fit.bic - best:,.0f}" for fit in result.fits if fit.bic > best]
+    chosen = result.browsing
+    others = [
+        f"{fit.name} {fit.bic - chosen.bic:+,.0f}" for fit in result.fits if fit.name != chosen.name
+    ]
     return f" (BIC of the others: {', '.join(others)})" if others else ""

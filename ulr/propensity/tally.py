@@ -20,19 +20,17 @@ ROWS_PER_BATCH = 65_536
 
 def count_exposures(url: str, files: Iterable[str], max_position: int) -> Iterator[pa.RecordBatch]:
     """Yield batches of `exposures_schema`, one for each batch of the files."""
-    for batch in _read(url, files):
+    for batch in read_groups(url, files, EXPOSURE_COLUMNS):
         yield exposure_batch(batch, max_position)
 
 
-def _read(url: str, files: Iterable[str]) -> Iterator[pa.RecordBatch]:
+def read_groups(url: str, files: Iterable[str], columns: list[str]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of files on the filesystem of `url`; segment and bucket are dictionaries."""
     fs, _ = open_filesystem(url)
     for path in files:
         with fs.open_input_file(path) as source:
             file = pq.ParquetFile(source, read_dictionary=["segment", "bucket"])
-            yield from file.iter_batches(
-                ROWS_PER_BATCH, columns=EXPOSURE_COLUMNS, use_threads=False
-            )
+            yield from file.iter_batches(ROWS_PER_BATCH, columns=columns, use_threads=False)
 
 
 def exposure_batch(batch: pa.RecordBatch, max_position: int) -> pa.RecordBatch:

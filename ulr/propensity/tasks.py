@@ -7,7 +7,7 @@ need not be merged over dates, because counts add.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -17,11 +17,14 @@ from pyspark.sql import functions as F
 
 from ulr.engine.session import spark_schema
 from ulr.engine.spark_versions import to_arrow
-from ulr.engine.tasks import map_items
+from ulr.engine.tasks import Batches, map_items
 from ulr.errors import InvalidData
 from ulr.features.matrix import feature_matrix
+from ulr.kernels.within_rankings import RankingSums
 from ulr.propensity import tally
+from ulr.propensity.daily.tasks import DRIVER_BYTES
 from ulr.propensity.exposures import Exposures
+from ulr.propensity.rankings import RankingTally, sum_rankings
 from ulr.propensity.schema import exposures_schema, harvest_schema
 from ulr.warehouse.storage import Storage
 
@@ -41,6 +44,32 @@ def count_exposures(
 def _sum_exposures(rows: DataFrame, *keys: str) -> DataFrame:
     columns = ("clicks", "impressions")
     return rows.groupBy(*keys).agg(*(F.sum(name).alias(name) for name in columns))
+
+
+def count_rankings(
+    start_spark: Callable[[], SparkSession],
+    url: str,
+    files: Sequence[str],
+    counted: RankingTally,
+) -> RankingSums:
+    """Return the sums within rankings, counted in this process if the groups are small."""
+    sizes = [file.size for file in Storage(url).stat(files)]
+    if sum(sizes) <= DRIVER_BYTES:
+        return counted.unflat(sum_rankings(files, url=url, tally=counted))
+    count = partial(_ranking_rows, url=url, counted=counted)
+    rows = map_items(start_spark(), files, count, "at long, value long", sizes=sizes)
+    total = to_arrow(rows.groupBy("at").agg(F.sum("value").alias("value")))
+    values = counted.flat(counted.empty())
+    values[total["at"].to_numpy()] = total["value"].to_numpy()
+    return counted.unflat(values)
+
+
+def _ranking_rows(files: Sequence[str], *, url: str, counted: RankingTally) -> Batches:
+    """Yield the sums that are not 0 with their places."""
+    values = sum_rankings(files, url=url, tally=counted)
+    at = np.flatnonzero(values)
+    arrays = [pa.array(at), pa.array(values[at])]
+    yield pa.RecordBatch.from_arrays(arrays, names=["at", "value"])
 
 
 def harvest_table(shown: DataFrame, *, blocks: int, weight: str) -> pa.Table:

@@ -9,7 +9,12 @@ from typing import Any, Literal, NamedTuple
 from ulr.registry.noninferiority import Comparison
 
 # Verdicts of diagnostics that block a promotion, by promote.diagnostics.
-BLOCKING = {"warning": ("warning", "refused"), "refused": ("refused",), "ignore": ()}
+BLOCKING = {
+    "note": ("note", "warning", "refused"),
+    "warning": ("warning", "refused"),
+    "refused": ("refused",),
+    "ignore": (),
+}
 
 
 Undecided = Literal["estimate", "keep", "promote"]

@@ -36,7 +36,13 @@ CHECKS = {
         "Do positions that a swap does not touch have equal click rates in both arms?",
         "Swapping two documents did not change the click rates of the other positions.",
         "The arms differ in more than the swap. Check whether one of them uses a cache or another "
-        "ranker. If not, clicks depend on clicks above them, and theta is only an average.",
+        "ranker. Users who stop after clicks are reported as such, and do not raise this alarm.",
+    ),
+    "stops_after_click": Advice(
+        "Do users stop after a click?",
+        "Clicks do not change what is examined below them.",
+        "Use `pairs.method=auto` or `cascade`: they weigh a click by the clicks above it. theta "
+        "and psi are averages over what is clicked above.",
     ),
     "agreement": Advice(
         "Do different buckets give the same theta for a position?",

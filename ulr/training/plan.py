@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ulr.errors import UserError
-from ulr.pairs.weightings import CANDIDATES
+from ulr.pairs.weightings import candidates_for
 from ulr.pairs.weights import AUTO
 from ulr.training.biases import LearnedBiases, initial_biases, initial_logits
 from ulr.training.parameters import DEFAULT_LEAVES, Learner, leaves_of, split_parameters
@@ -32,7 +32,7 @@ class TrainPlan:
     end only. bias_rounds: biases are learned after each of the first iterations, up to this number;
     0: after every iteration. theta: t+ is fixed to it and only t- is learned, with the
     regularisation FIXED_CLICK_REGULARIZATION. feature_names: written into the model, or LightGBM's
-    own if empty.
+    own if empty. click_model: of the pairs table, which decides on the candidates of `auto`.
     """
 
     method: str
@@ -52,13 +52,14 @@ class TrainPlan:
     theta: np.ndarray | None = None
     checkpoint_every: int = 50
     feature_names: Sequence[str] = ()
+    click_model: str = ""
 
     @property
     def candidates(self) -> tuple[str, ...]:
         """The weightings to choose from, the default first; a single method is the only one."""
         if self.method != AUTO:
             return (self.method,)
-        return tuple(weighting.label for weighting in CANDIDATES)
+        return tuple(weighting.label for weighting in candidates_for(self.click_model))
 
     @property
     def leaf_choices(self) -> tuple[int, ...]:

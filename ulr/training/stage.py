@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from ulr.config.settings import Train
 from ulr.models.linear import linear_weights
-from ulr.pairs.weightings import training_columns, validation_columns
+from ulr.pairs.weightings import CLICK_MODEL, training_columns, validation_columns
 from ulr.training.biases import LEARNED_BIASES
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.driver import DistributedOptions, TrainingResult, train_on_spark
@@ -62,7 +62,8 @@ def build_model(
     """
     partition = partition_name(plan.method)
     files = warehouse.files("pairs", partition)
-    names = warehouse.require("pairs", partition).inputs.get("feature_names", [])
+    inputs = warehouse.require("pairs", partition).inputs
+    click_model = inputs.get(CLICK_MODEL, "")
 
     def write(model: WriteTransaction) -> TrainingResult:
         checkpoints = Checkpoints(warehouse.storage.url, partition, model.fingerprint)
@@ -80,10 +81,12 @@ def build_model(
                 warehouse.storage.url,
                 files,
                 plan.validation_fraction,
-                weights=training_columns(plan.method),
+                weights=training_columns(plan.method, click_model),
                 validation_weights=validation_columns(plan.method),
             ),
-            replace(plan, feature_names=names),
+            replace(
+                plan, feature_names=inputs.get("feature_names", []), click_model=click_model
+            ),
             DistributedOptions(train.num_workers, train.worker_timeout, train.max_retries,
                                concurrent_runs=concurrent_runs),
             checkpoints,

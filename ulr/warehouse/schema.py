@@ -290,6 +290,10 @@ swap_documents_schema = pa.schema(
 #   alpha, beta   of P(click) = alpha R + beta, from the affine estimator only
 #   theta_1   P(position 1 is examined), to which theta and psi are relative: as set, else of the
 #             browsing model, else 1 (assumed)
+#   stop_probability, continue_probability   phi and beta of users who stop after clicks, equal in
+#             all rows; null unless the diagnostics found such users
+#   click_model   affine (trust bias) | cascade (users stop after clicks), equal in all rows; null
+#             if the diagnostics found neither
 propensities_schema = pa.schema(
     [
         pa.field("segment", pa.string()),
@@ -305,12 +309,17 @@ propensities_schema = pa.schema(
         pa.field("alpha", pa.float64()),
         pa.field("beta", pa.float64()),
         pa.field("theta_1", pa.float64()),
+        pa.field("stop_probability", pa.float64()),
+        pa.field("continue_probability", pa.float64()),
+        pa.field("click_model", pa.string()),
     ]
 )
 
 # psi by pair of positions, k < l. Unique: (segment, k, l). Sorted by that key. psi is projected
 # onto the Frechet bounds of theta; the interval is that of the value before projection.
 #   source    estimated | imputed (from the model named in `browsing`) | insufficient (no estimate)
+#   kappa     co-click rate over the product of the click rates within rankings, over all traffic;
+#             null if it was not needed. Its standard error is null where it is imputed.
 joint_propensities_schema = pa.schema(
     [
         pa.field("segment", pa.string()),
@@ -324,10 +333,13 @@ joint_propensities_schema = pa.schema(
         pa.field("browsing", pa.string(), nullable=False),
         pa.field("source", pa.string(), nullable=False),
         pa.field("note", pa.string(), nullable=False),
+        pa.field("kappa", pa.float64()),
+        pa.field("kappa_standard_error", pa.float64()),
     ]
 )
 
-# One row per diagnostic test. Unique: (segment, check, subject). verdict: ok, warning or refused.
+# One row per diagnostic test. Unique: (segment, check, subject). verdict: ok, note (an alarm
+# that blocks no promotion by default), warning or refused.
 diagnostics_schema = pa.schema(
     [
         pa.field("segment", pa.string()),

@@ -31,6 +31,7 @@ STEPS = (
     ("nightly", "--date", DATE),
     ("compare", "--date", DATE, "--set", f"compare.methods=[{','.join(_LEARNING)}]"),
     ("compare", "--date", DATE, *_LINEAR, "compare.methods=[naive,dla]"),
+    ("propensities", "--date", DATE, "--set", "propensities.estimator=affine"),
 )
 
 configure = no_options

@@ -16,6 +16,7 @@ MEANING = {
     "independent": "positions are examined independently of each other",
     "continuous": "users read down from the top and stop at some position",
     "row_skipping": "users read row by row, and may skip rows",
+    "cascade": "users read down from the top and may leave after a click; no psi describes this",
 }
 Psi = dict[tuple[int, int], float]
 

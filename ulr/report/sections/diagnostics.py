@@ -10,7 +10,12 @@ from ulr.report.blocks import Table
 from ulr.report.facts import Facts, Row, require, segment_name
 from ulr.report.format import known, p_equals, p_value
 
-VERDICTS = {"refused": "✕ refused", "warning": "! warning", "ok": "✓ ok"}  # the worst first
+VERDICTS = {  # the worst first
+    "refused": "✕ refused",
+    "warning": "! warning",
+    "note": "! note",
+    "ok": "✓ ok",
+}
 OVERALL = ("all", FIRST_POSITION)  # subjects whose messages stand under the check's question
 SHOWN = 3  # alarms of a check with their messages
 LISTED = 300  # findings in the table
