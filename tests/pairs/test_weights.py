@@ -288,11 +288,11 @@ def test_clipping_bounds_the_value_of_a_click_after_clicks():
         rows = dict(health.rows())
         assert rows[6]["largest_weight"] == pytest.approx(value[2])
         assert rows[6]["share_clipped"] == pytest.approx(1 - value[2] * p[2])
-        assert rows[6]["effective_sample_size"] == pytest.approx(3 * 3)  # three unclicked documents
+        assert rows[6]["effective_pairs"] == pytest.approx(3 * 3)  # three unclicked documents
         first = 3 * np.array([value[0]] * 3 + [value[1] - value[0], value[2] - value[0]])
         weights = first / 3
         size = (3 * weights.sum()) ** 2 / (3 * (weights**2).sum())
-        assert rows[1]["effective_sample_size"] == pytest.approx(size)
+        assert rows[1]["effective_pairs"] == pytest.approx(size)
 
 
 def test_the_propensity_floor_bounds_both_theta_and_psi():
