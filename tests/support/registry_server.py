@@ -22,8 +22,8 @@ from ulr.registry.client import DATABASE
 from ulr.registry.submission import Submission
 
 WIDTH = 4
-CURVE = [{"segment": None, "position": k, "theta": 1 / k, "lower": 0.9 / k, "upper": None, "source": "estimated",
-          "estimator": "combined"} for k in (1, 2, 3)]  # fmt: skip
+CURVE = [{"segment": None, "position": k, "theta": 1 / k, "lower": 0.9 / k, "upper": None,
+          "source": "estimated", "estimator": "combined"} for k in (1, 2, 3)]  # fmt: skip
 
 
 def local_registry(folder: Path) -> Registry:
