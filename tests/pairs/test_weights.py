@@ -1,6 +1,7 @@
 """Every method against the weights of docs/methods.md section 4, session by session."""
 
 from itertools import permutations
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,11 +10,13 @@ from hypothesis import strategies as st
 
 from tests.support import oracle_pairs as oracle
 from tests.support.pair_samples import histograms
+from ulr.config.settings import Method
 from ulr.errors import UserError
 from ulr.pairs.weighting import weigh_histograms, weigh_labels
 from ulr.pairs.weightings import weightings_of
 from ulr.pairs.weights import (
     LEARNS_POSITIONS,
+    METHOD_NAMES,
     METHODS,
     NEEDS_ALL_PAIRS,
     stopping_of,
@@ -299,6 +302,10 @@ def test_the_propensity_floor_bounds_both_theta_and_psi():
     table = weight_table("joint", EXAMINATION, propensity_floor=0.5)
     assert table.max() <= 1 / 0.5
     assert table.min() >= 1 - 1 / 0.5
+
+
+def test_the_settings_accept_every_method():
+    assert set(get_args(Method)) == set(METHOD_NAMES)
 
 
 def test_errors_name_the_method_or_the_position():

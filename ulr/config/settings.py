@@ -214,7 +214,7 @@ class PlanSwaps(Section):
 
 
 Method = Literal[
-    "auto", "naive", "robust", "robust+", "ips-all", "pns", "prs", "joint", "affine",
+    "auto", "naive", "robust", "robust+", "ips-all", "pns", "prs", "joint", "affine", "cascade",
     "unbiased-lambdamart", "dla", "labels",
 ]  # fmt: skip
 
