@@ -20,7 +20,7 @@ from ulr.propensity.stage import (
     _files_read,
     build_propensities,
     estimate_propensities,
-    estimate_segment,
+    estimate_segments,
     plain_rates,
 )
 from ulr.propensity.swap_counts import SwapCounts, counts_of
@@ -166,17 +166,16 @@ def test_the_significance_level_is_divided_by_the_number_of_curves(spark, tmp_pa
     rows = random_groups(np.random.default_rng(6), 200)
     levels = []
     monkeypatch.setattr(
-        "ulr.propensity.stage.estimate_segment",
-        lambda segment, evidence, settings, pooled=None: (
-            levels.append(settings.significance)
-            or estimate_segment(segment, evidence, settings, pooled)
+        "ulr.propensity.stage.estimate_segments",
+        lambda traffic, segments, settings: (
+            levels.append(settings.significance) or estimate_segments(traffic, segments, settings)
         ),
     )
     settings = settings_of("propensities.significance=0.03", "propensities.test_trust=false")
     house = Warehouse(str(tmp_path))
     publish(house, DATES[0], rows, parts=3)
     estimate_propensities(lambda: spark, house, DATES[:1], settings)
-    assert levels == [0.03 / 3] * 3
+    assert levels == [0.03 / 3]
 
 
 @pytest.mark.parametrize("estimator", ["all_pairs", "pivot", "adjacent", "affine", "regression_em"])

@@ -188,7 +188,7 @@ def test_a_segment_lists_the_positions_that_use_the_estimate_over_all_traffic():
     seventh = ("mobile", 7)
     sparse = [row | {"source": "pooled"} if (row["segment"], row["position"]) == seventh else row
               for row in curve()]  # fmt: skip
-    sentence = "so the estimate over all traffic is used: position 7."
+    sentence = "so the value follows from all traffic: position 7."
     assert section_text(replace(night(), curve=sparse), "examination").count(sentence) == 1
     assert sentence not in section_text(night(), "examination")
 

@@ -21,6 +21,8 @@ class ThetaCurve:
     components  positions that comparisons link
     misfit      chi-square statistic of the comparisons and its degrees of freedom
     dof         degrees of freedom of the covariance: jackknife blocks less one, else infinite
+    own_weight  (K, K) or None: of a segment, log theta = A x_segment + (I - A) x_pooled before
+                smoothing; None is the identity
     """
 
     estimator: str
@@ -34,6 +36,7 @@ class ThetaCurve:
     alpha: np.ndarray | None = None
     beta: np.ndarray | None = None
     dof: float = np.inf
+    own_weight: np.ndarray | None = None
 
     @property
     def positions(self) -> int:
@@ -104,7 +107,8 @@ def monotone(curve: ThetaCurve) -> ThetaCurve:
 def fall_back(curve: ThetaCurve, pooled: ThetaCurve) -> ThetaCurve:
     """Replace the missing positions of a segment by the estimate over all traffic.
 
-    Their source becomes `pooled`. Their errors are taken as independent of the segment's own.
+    This is for `affine`, whose slopes and intercepts cannot be shrunk apart. The source of these
+    positions becomes `pooled`. Their errors are taken as independent of the segment's own.
     """
     missing = np.isnan(curve.theta) & ~np.isnan(pooled.theta)
 
@@ -124,4 +128,5 @@ def fall_back(curve: ThetaCurve, pooled: ThetaCurve) -> ThetaCurve:
         note=note,
         alpha=merged(curve.alpha, pooled.alpha),
         beta=merged(curve.beta, pooled.beta),
+        own_weight=np.diag(~missing).astype(float),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ulr.config.settings import Propensities
@@ -11,6 +12,7 @@ from ulr.propensity.curve import ThetaCurve, fall_back, monotone
 from ulr.propensity.diagnostics import Finding
 from ulr.propensity.estimators import Evidence, estimate_theta
 from ulr.propensity.joint import PairEstimate, joint_estimates, solve_pairs
+from ulr.propensity.shrinkage import shrink
 
 
 @dataclass(frozen=True)
@@ -28,17 +30,32 @@ class SegmentResult:
     findings: list[Finding]
 
 
-def estimate_segment(
+def estimate_segments(
+    traffic: Evidence, segments: Mapping[str, Evidence], settings: Propensities
+) -> list[SegmentResult]:
+    """Return the estimates of all traffic, then of the segments, which shrink towards them."""
+    pooled = estimate_theta(traffic, settings)
+    own = [estimate_theta(evidence, settings) for evidence in segments.values()]
+    if settings.estimator == "affine":
+        curves = [fall_back(curve, pooled) for curve in own]
+    else:
+        curves = shrink(own, pooled) if own else []
+    results = [_complete(None, traffic, settings, pooled, pooled)]
+    return results + [
+        _complete(name, evidence, settings, *both)
+        for (name, evidence), *both in zip(segments.items(), own, curves, strict=True)
+    ]
+
+
+def _complete(
     segment: str | None,
     evidence: Evidence,
     settings: Propensities,
-    pooled: ThetaCurve | None = None,
+    own: ThetaCurve,
+    curve: ThetaCurve,
 ) -> SegmentResult:
-    """Estimate one segment; positions without an estimate take the value of `pooled`."""
-    own = curve = estimate_theta(evidence, settings)
-    if pooled is not None:
-        curve = fall_back(curve, pooled)
-    if settings.monotone:  # after the fallback, whose values may exceed those above them
+    """Add psi, the browsing model and the diagnostics. own: the curve of the segment alone."""
+    if settings.monotone:  # after the shrinkage, whose values may exceed those above them
         curve = monotone(curve)
     swaps = evidence.swaps if evidence.swaps.randomised else None
     width, significance = settings.row_width, settings.significance

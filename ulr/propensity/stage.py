@@ -31,7 +31,7 @@ from ulr.propensity.estimators import (
 )
 from ulr.propensity.exposures import Exposures
 from ulr.propensity.schema import harvest_schema, moments_schema
-from ulr.propensity.segments import SegmentResult, estimate_segment
+from ulr.propensity.segments import SegmentResult, estimate_segments
 from ulr.propensity.swap_counts import counts_of
 from ulr.propensity.tables import curve_table, findings_table, joint_table
 from ulr.warehouse.stage import publish_if_changed
@@ -110,11 +110,8 @@ def estimate_propensities(
     # Bonferroni over the curves, so that more segments raise no more false alarms.
     significance = settings.significance / (1 + len(segments))
     settings = settings.model_copy(update={"significance": significance})
-    pooled = estimate_segment(None, counts.evidence(positions, theta), settings)
-    return [pooled] + [
-        estimate_segment(name, counts.of(name).evidence(positions), settings, pooled.curve)
-        for name in segments
-    ]
+    evidence = {name: counts.of(name).evidence(positions) for name in segments}
+    return estimate_segments(counts.evidence(positions, theta), evidence, settings)
 
 
 @reraise_user_errors()
