@@ -50,9 +50,13 @@ def test_one_em_step_equals_a_loop_over_rows():
 
 def test_recovers_the_curve_through_features():
     shown, relevance = simulate(np.random.default_rng(2), 3000, moves=False)
-    theta, estimate = run_em(shown, POSITIONS, rounds=20, trees=12, leaves=8, threads=1)
+    theta, estimate, slope, rounds = run_em(
+        shown, POSITIONS, rounds=20, trees=60, leaves=8, threads=1
+    )
     np.testing.assert_allclose(theta, THETA, rtol=0.15)
     assert np.corrcoef(estimate, relevance)[0, 1] > 0.9
+    assert 0.8 < slope < 1.3
+    assert rounds < 20
 
 
 def test_recovers_the_curve_without_features_where_documents_move():
@@ -81,6 +85,6 @@ def test_without_features_unlinked_positions_have_no_estimate():
 @pytest.mark.parametrize("rounds", [1, 50])
 def test_probabilities_stay_probabilities(rounds):
     shown, _ = simulate(np.random.default_rng(4), 50, shows=3)
-    theta, relevance = run_em(shown, POSITIONS, rounds=rounds, trees=2, leaves=3, threads=1)
+    theta, relevance, *_ = run_em(shown, POSITIONS, rounds=rounds, trees=2, leaves=3, threads=1)
     assert np.all(theta > 0)
     assert np.all((relevance > 0) & (relevance < 1))

@@ -12,6 +12,22 @@ from scipy.special import stdtrit
 
 
 @dataclass(frozen=True)
+class RelevanceFit:
+    """How regression-EM predicted relevance.
+
+    slope: of relevance on its prediction before calibration, NaN without features. rounds: done.
+    ignored: documents without features, and their impressions; they are not among the others.
+    """
+
+    slope: float
+    rounds: int
+    documents: int
+    ignored_documents: int
+    impressions: float
+    ignored_impressions: float
+
+
+@dataclass(frozen=True)
 class ThetaCurve:
     """theta relative to position 1. Arrays are indexed by position - 1, NaN without an estimate.
 
@@ -23,6 +39,7 @@ class ThetaCurve:
     dof         degrees of freedom of the covariance: jackknife blocks less one, else infinite
     own_weight  (K, K) or None: of a segment, log theta = A x_segment + (I - A) x_pooled before
                 smoothing; None is the identity
+    relevance   of regression-EM only
     """
 
     estimator: str
@@ -37,6 +54,7 @@ class ThetaCurve:
     beta: np.ndarray | None = None
     dof: float = np.inf
     own_weight: np.ndarray | None = None
+    relevance: RelevanceFit | None = None
 
     @property
     def positions(self) -> int:

@@ -19,10 +19,14 @@ from ulr.propensity.curve import ThetaCurve
 from ulr.propensity.joint import ANCHOR, PairEstimate
 from ulr.propensity.swap_counts import BucketArms, SwapCounts
 
+NOTE = "note"  # a verdict that is shown and never blocks a promotion
+MAX_IGNORED = 0.01  # of the impressions, of documents without features
+MAX_SLOPE = 1.5  # of relevance on its prediction, or its inverse
+
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check of one subject. verdict: ok, warning or refused."""
+    """The result of one check of one subject. verdict: ok, note, warning or refused."""
 
     check: str
     subject: str
@@ -32,12 +36,12 @@ class Finding:
     message: str
 
 
-def _bonferroni(
-    rows: list[tuple[str, str, float, float, str]], significance: float
+def bonferroni(
+    rows: list[tuple[str, str, float, float, str]], significance: float, alarm: str = "warning"
 ) -> list[Finding]:
     """Return the findings of one check; a row is (check, subject, value, p_value, message)."""
     limit = significance / max(len(rows), 1)
-    return [Finding(*row[:4], "warning" if row[3] < limit else "ok", row[4]) for row in rows]
+    return [Finding(*row[:4], alarm if row[3] < limit else "ok", row[4]) for row in rows]
 
 
 def _chi2_p(statistic: float, dof: int) -> float:
@@ -45,7 +49,7 @@ def _chi2_p(statistic: float, dof: int) -> float:
     return float(chdtrc(dof, max(statistic, 0.0)))
 
 
-def _t_p(statistic: float, dof: float) -> float:
+def t_p(statistic: float, dof: float) -> float:
     """Return P(Student's t >= statistic)."""
     return float(stdtr(dof, -statistic))
 
@@ -76,7 +80,7 @@ def sample_ratio_findings(counts: SwapCounts, significance: float) -> list[Findi
         statistic = (kept - swapped) ** 2 / max(kept + swapped, 1)
         message = f"bucket {name}: {kept:,} pages in the kept arm, {swapped:,} in the swapped arm"
         rows.append(("sample_ratio", name, statistic, _chi2_p(statistic, 1), message))
-    return _bonferroni(rows, significance)
+    return bonferroni(rows, significance)
 
 
 def untouched_findings(counts: SwapCounts, significance: float) -> list[Finding]:
@@ -91,7 +95,7 @@ def untouched_findings(counts: SwapCounts, significance: float) -> list[Finding]
             )
             p = _chi2_p(statistic, positions)
             rows.append(("untouched", name, statistic, p, message))
-    return _bonferroni(rows, significance)
+    return bonferroni(rows, significance)
 
 
 def _untouched(arms: BucketArms) -> tuple[float, int, int]:
@@ -122,7 +126,7 @@ def agreement_findings(curve: ThetaCurve, significance: float) -> list[Finding]:
         f"agreement of the buckets on theta: chi-square {statistic:.1f} with {dof} degrees of "
         "freedom"
     )
-    return _bonferroni([("agreement", "buckets", statistic, p, message)], significance)
+    return bonferroni([("agreement", "buckets", statistic, p, message)], significance)
 
 
 def joint_findings(curve: ThetaCurve, pairs: Iterable[PairEstimate]) -> list[Finding]:
@@ -162,6 +166,31 @@ def browsing_findings(chosen: BrowsingFit, fits: Iterable[BrowsingFit]) -> list[
     return rows
 
 
+def relevance_findings(curve: ThetaCurve) -> list[Finding]:
+    """Report how regression-EM predicted relevance, and the documents that it ignored."""
+    fit = curve.relevance
+    if fit is None:
+        return []
+    fraction = fit.ignored_impressions / max(fit.ignored_impressions + fit.impressions, 1)
+    findings = [
+        Finding(
+            "features", "documents", fraction, np.nan, NOTE if fraction > MAX_IGNORED else "ok",
+            f"{fit.ignored_documents:,} of {fit.documents + fit.ignored_documents:,} documents "
+            f"have no features and are ignored, with {fraction:.1%} of the impressions",
+        )
+    ]  # fmt: skip
+    if not np.isnan(fit.slope):
+        far = not 1 / MAX_SLOPE <= fit.slope <= MAX_SLOPE
+        message = (
+            f"relevance has slope {fit.slope:.2f} on its prediction from other queries after "
+            f"{fit.rounds} rounds; 1 is calibrated, above 1 the trees are too few"
+        )
+        findings.append(
+            Finding("calibration", "relevance", fit.slope, np.nan, NOTE if far else "ok", message)
+        )
+    return findings
+
+
 def trust_findings(fits: list[Regression], significance: float) -> list[Finding]:
     """Test intercepts (trust bias) and curvatures (clicks that are not affine) against 0."""
     meanings = {
@@ -173,13 +202,13 @@ def trust_findings(fits: list[Regression], significance: float) -> list[Finding]
         rows = []
         for fit in fits:
             value, error = getattr(fit, name), getattr(fit, f"{name}_error")
-            p = 2 * _t_p(abs(value) / max(error, 1e-300), fit.dof)
+            p = 2 * t_p(abs(value) / max(error, 1e-300), fit.dof)
             message = (
                 f"position {fit.position}: {name} {value:.4f}, standard error {error:.4f}; a value "
                 f"other than 0 means {meaning}"
             )
             rows.append((name, str(fit.position), value, p, message))
-        findings += _bonferroni(rows, significance)
+        findings += bonferroni(rows, significance)
     return findings
 
 
@@ -188,10 +217,16 @@ def drift_findings(before: ThetaCurve, after: ThetaCurve, significance: float) -
 
     A jackknife covariance cannot be inverted; in that case the largest change is tested instead.
     """
+    change = compare_curves(before, after)
+    return bonferroni([("drift", "theta", *change)], significance) if change else []
+
+
+def compare_curves(before: ThetaCurve, after: ThetaCurve) -> tuple[float, float, str] | None:
+    """Return statistic, p-value and message of a difference; None without a common position."""
     depth = min(before.positions, after.positions)
     both = np.flatnonzero(~np.isnan(before.theta[1:depth]) & ~np.isnan(after.theta[1:depth])) + 1
     if not both.size:
-        return []
+        return None
     selected = np.ix_(both, both)
     change = np.log(after.theta[both]) - np.log(before.theta[both])
     covariance = before.covariance[selected] + after.covariance[selected]
@@ -207,5 +242,5 @@ def drift_findings(before: ThetaCurve, after: ThetaCurve, significance: float) -
         p = _chi2_p(statistic, both.size)
     else:
         statistic = float(standardised[largest])
-        p = min(1.0, both.size * 2 * _t_p(statistic, dof))
-    return _bonferroni([("drift", "theta", statistic, p, message)], significance)
+        p = min(1.0, both.size * 2 * t_p(statistic, dof))
+    return statistic, p, message

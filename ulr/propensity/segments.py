@@ -10,7 +10,8 @@ from ulr.propensity import diagnostics
 from ulr.propensity.browsing import BrowsingFit, fit_browsing
 from ulr.propensity.curve import ThetaCurve, fall_back, monotone
 from ulr.propensity.diagnostics import Finding
-from ulr.propensity.estimators import Evidence, estimate_theta
+from ulr.propensity.estimators import NEED_HARVEST, Evidence, estimate_theta
+from ulr.propensity.harvest_checks import harvest_findings, swap_findings
 from ulr.propensity.joint import PairEstimate, joint_estimates, solve_pairs
 from ulr.propensity.shrinkage import shrink
 
@@ -71,5 +72,14 @@ def _complete(
         findings += diagnostics.untouched_findings(swaps, significance)
         findings += diagnostics.joint_findings(curve, pairs)
         findings += diagnostics.browsing_findings(browsing, fits)
+    findings += diagnostics.relevance_findings(own)
+    if settings.estimator in NEED_HARVEST:
+        findings += harvest_findings(
+            evidence.harvest, own, min_clicks=settings.min_clicks, significance=significance
+        )
+    if swaps is not None and settings.estimator in (*NEED_HARVEST, "regression_em"):
+        findings += swap_findings(
+            own, swaps, min_clicks=settings.min_clicks, significance=significance
+        )
     findings += diagnostics.trust_findings(evidence.trust, significance)
     return SegmentResult(segment, curve, pairs, browsing, fits, findings)

@@ -184,10 +184,14 @@ def _count_documents(
     swaps: pa.Table,
 ) -> _Counts:
     """Return the counts with those of all documents: a pass over the groups of the window."""
+    files = [
+        (day, path)
+        for day, date in enumerate(dates)
+        for path in groups_files(warehouse, [date])
+    ]  # fmt: skip
     shown = tasks.count_exposures(
-        spark, warehouse.storage.url, groups_files(warehouse, dates),
-        max_position=settings.max_position,
-    )  # fmt: skip
+        spark, warehouse.storage.url, files, max_position=settings.max_position
+    )
     em, harvest = settings.regression_em, settings.harvest
     if settings.estimator in NEED_HARVEST:
         table = tasks.harvest_table(shown, blocks=harvest.blocks, weight=harvest.weight)

@@ -18,24 +18,27 @@ EXPOSURE_COLUMNS = ["query_id", "segment", "bucket", "doc_ids", "patterns", "cou
 ROWS_PER_BATCH = 65_536
 
 
-def count_exposures(url: str, files: Iterable[str], max_position: int) -> Iterator[pa.RecordBatch]:
-    """Yield batches of `exposures_schema`, one for each batch of the files."""
-    for batch in _read(url, files):
-        yield exposure_batch(batch, max_position)
+def count_exposures(
+    url: str, files: Iterable[tuple[int, str]], max_position: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of `exposures_schema`, one for each batch of the files (day, path)."""
+    for day, batch in _read(url, files):
+        yield exposure_batch(batch, day, max_position)
 
 
-def _read(url: str, files: Iterable[str]) -> Iterator[pa.RecordBatch]:
+def _read(url: str, files: Iterable[tuple[int, str]]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the rows of files on the filesystem of `url`; segment and bucket are dictionaries."""
     fs, _ = open_filesystem(url)
-    for path in files:
+    for day, path in files:
         with fs.open_input_file(path) as source:
             file = pq.ParquetFile(source, read_dictionary=["segment", "bucket"])
-            yield from file.iter_batches(
+            for batch in file.iter_batches(
                 ROWS_PER_BATCH, columns=EXPOSURE_COLUMNS, use_threads=False
-            )
+            ):
+                yield day, batch
 
 
-def exposure_batch(batch: pa.RecordBatch, max_position: int) -> pa.RecordBatch:
+def exposure_batch(batch: pa.RecordBatch, day: int, max_position: int) -> pa.RecordBatch:
     """Return one row per shown document of each group: its position, clicks and impressions."""
     lists = batch["doc_ids"]
     starts = lists.offsets.to_numpy().astype(np.int64)
@@ -49,6 +52,7 @@ def exposure_batch(batch: pa.RecordBatch, max_position: int) -> pa.RecordBatch:
         "bucket": batch["bucket"].cast(pa.string()).take(row),
         "query_id": batch["query_id"].take(row),
         "doc_id": lists.values.take(pa.array(starts[group] + index)),
+        "day": pa.array(np.full(group.size, day, np.int32)),
         "position": pa.array((index + 1).astype(np.int32)),
         "clicks": pa.array(clicks),
         "impressions": pa.array(sessions[group]),
