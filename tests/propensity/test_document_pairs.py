@@ -78,6 +78,17 @@ def test_sums_equal_loops_over_documents(weight):
         assert got["a", 3, *pair] == pytest.approx(expected)
 
 
+def test_a_large_batch_is_summed_in_pieces(monkeypatch):
+    rng = np.random.default_rng(2)
+    batch = batch_of([random_query(rng, 5) for _ in range(30)], ["a"] * 30, [0] * 30)
+    whole = sums_of([batch])
+    monkeypatch.setattr("ulr.propensity.document_pairs.ENTRIES_AT_ONCE", 40)
+    assert len(list(pair_sums(iter([batch]), weight="pooled"))) > 5
+    pieces = sums_of([batch])
+    assert set(pieces) == set(whole)
+    assert all(pieces[key] == pytest.approx(sums, abs=1e-9) for key, sums in whole.items())
+
+
 def test_segments_and_blocks_are_kept_apart_and_batches_add_up_in_any_order():
     rng = np.random.default_rng(1)
     queries = [random_query(rng, 5) for _ in range(30)]

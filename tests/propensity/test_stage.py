@@ -130,7 +130,15 @@ def test_a_repeated_feature_row_counts_once_and_another_length_is_an_error(
     pq.write_table(pa.Table.from_pylist(twice), path)
     exposures = read()
     assert exposures.features.shape == (len(names), 2)
-    assert exposures.impressions.sum() == sum(sum(row["counts"]) * 4 for row in rows)
+    total = sum(sum(row["counts"]) * 4 for row in rows)
+    assert exposures.impressions.sum() == total
+    assert exposures.ignored_documents == 0
+    pq.write_table(pa.Table.from_pylist(twice[1:-1]), path)  # still one row of each
+    assert read().ignored_documents == 0
+    pq.write_table(pa.Table.from_pylist(twice[3 : len(names)]), path)
+    fewer = read()
+    assert fewer.ignored_documents == 3
+    assert fewer.ignored_impressions == total - fewer.impressions.sum() > 0
     pq.write_table(pa.Table.from_pylist([*twice[1:], twice[0] | {"features": [1.0]}]), path)
     with pytest.raises(UserError, match="one length for all"):
         read()

@@ -13,6 +13,7 @@ from tests.support.report_samples import (
     curve,
     day,
     estimate,
+    finding,
     joint,
     metrics,
     night,
@@ -156,6 +157,15 @@ def test_alarms_come_first_and_say_what_to_do():
     assert all("What to do:" in e["text"] for e in items[:2])
     assert "pairs.method=affine" in items[1]["text"]
     assert all(e["text"].endswith("Nothing to do.") for e in items[2:])
+
+
+def test_a_note_is_shown_with_advice_and_is_no_alarm():
+    note = finding("harvest_days", "theta", "note", "theta is k^-0.34 times theta within days")
+    facts = replace(night(), diagnostics=[note, finding("agreement", "buckets")])
+    text = section_text(facts, "diagnostics")
+    assert "None of the 2 checks" in text
+    assert "i note" in text
+    assert "Run a swap experiment" in text
 
 
 def test_the_map_distinguishes_estimated_from_imputed_pairs_and_has_the_truth_below_the_diagonal():

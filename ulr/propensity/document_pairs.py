@@ -7,6 +7,7 @@ not depend on the order of rows (docs/methods.md section 3.6).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from ulr.engine.columns import lists
 from ulr.kernels.layout import Ragged
 from ulr.propensity.schema import HARVEST_SUMS, harvest_units_schema
 
+ENTRIES_AT_ONCE = 100_000  # bounds the memory of a task
 UNIT, REST = 2.0**20, 2.0**36  # a sum has units of 2^-20 and a rest in units of 2^-56
 
 
@@ -42,23 +44,28 @@ def pair_sums(batches: Iterator[pa.RecordBatch], *, weight: str) -> Iterator[pa.
     fields of Seen. The document may be any number.
     """
     for batch in batches:
-        if batch.num_rows:
-            yield _sums(batch, weight)
+        end = np.cumsum(lists(batch["seen"]).lengths) // ENTRIES_AT_ONCE
+        cuts = np.flatnonzero(np.diff(end, prepend=-1))
+        for start, stop in pairwise([*cuts.tolist(), batch.num_rows]):
+            yield _sums(batch.slice(start, stop - start), weight)
 
 
 def _sums(batch: pa.RecordBatch, weight: str) -> pa.RecordBatch:
     segments = batch["segment"].dictionary_encode()
     daily, query = _seen(batch)
+    block = batch["block"].to_numpy().astype(np.int64)
     parts = [_whole(_totals(daily), query, weight), _within_days(daily), _between_days(daily)]
     document, k, v = (np.concatenate([part[i] for part in parts]) for i in range(3))
-    own = query[document]
-    columns = (segments.indices.fill_null(-1).to_numpy()[own], batch["block"].to_numpy()[own], k, v)
-    keys, row = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-    arrays = [segments.dictionary.take(pa.array(keys[:, 0], mask=keys[:, 0] < 0))]
-    arrays += [pa.array(keys[:, i].astype(np.int32)) for i in (1, 2, 3)]
+    segment = segments.indices.fill_null(len(segments.dictionary)).to_numpy().astype(np.int64)
+    shape = (len(segments.dictionary) + 1, *(int(x.max(initial=0)) + 1 for x in (block, k, k)))
+    row_of_query = np.stack([segment, block])[:, query[document]]
+    keys, row = np.unique(np.ravel_multi_index((*row_of_query, k, v), shape), return_inverse=True)
+    number, *key = np.unravel_index(keys, shape)
+    arrays = [segments.dictionary.take(pa.array(number, mask=number == len(segments.dictionary)))]
+    arrays += [pa.array(column.astype(np.int32)) for column in key]
     for name in HARVEST_SUMS:
         values = [part[3].get(name, np.zeros(part[1].size)) for part in parts]
-        arrays += [pa.array(_exact_sum(x, row, len(keys))) for x in _split(np.concatenate(values))]
+        arrays += [pa.array(_exact_sum(x, row, keys.size)) for x in _split(np.concatenate(values))]
     return pa.RecordBatch.from_arrays(arrays, schema=harvest_units_schema)
 
 
@@ -79,17 +86,19 @@ def _seen(batch: pa.RecordBatch) -> tuple[Seen, np.ndarray]:
     row = np.repeat(np.arange(batch.num_rows), seen.lengths)
     entries = batch["seen"].flatten()
     columns = [entries.field(name).to_numpy().astype(np.int64) for name in Seen._fields]
-    names, document = np.unique(np.stack([row, columns[0]]), axis=1, return_inverse=True)
-    order = np.lexsort((columns[2], columns[1], document))
-    return Seen(document[order], *(column[order] for column in columns[1:])), names[0]
+    order = np.lexsort((columns[2], columns[1], columns[0], row))
+    row, name, day, position, clicks, impressions = (x[order] for x in (row, *columns))
+    first = np.ones(row.size, bool)
+    first[1:] = (row[1:] != row[:-1]) | (name[1:] != name[:-1])
+    return Seen(np.cumsum(first) - 1, day, position, clicks, impressions), row[first]
 
 
 def _totals(daily: Seen) -> Seen:
     """Return the sums over days."""
-    keys = np.stack([daily.document, daily.position], axis=1)
-    unique, row = np.unique(keys, axis=0, return_inverse=True)
-    clicks, impressions = (_exact_sum(x, row, len(unique)) for x in daily[3:])
-    return Seen(unique[:, 0], np.zeros(len(unique), np.int64), unique[:, 1], clicks, impressions)
+    places = int(daily.position.max(initial=0)) + 1
+    keys, row = np.unique(daily.document * places + daily.position, return_inverse=True)
+    clicks, impressions = (_exact_sum(x, row, keys.size) for x in daily[3:])
+    return Seen(keys // places, np.zeros_like(keys), keys % places, clicks, impressions)
 
 
 def _whole(seen: Seen, query: np.ndarray, weight: str) -> Part:
@@ -116,10 +125,11 @@ def steepness(seen: Seen, query: np.ndarray) -> np.ndarray:
     log_position, n = np.log(seen.position), seen.impressions
     mean = np.bincount(seen.document, n * log_position) / np.bincount(seen.document, n)
     columns = np.stack([n, seen.clicks, n * mean[seen.document], seen.clicks * mean[seen.document]])
-    place = query[seen.document] * (int(seen.position.max()) + 1) + seen.position
+    places_per_query = int(seen.position.max(initial=0)) + 1
+    place = query[seen.document] * places_per_query + seen.position
     places, cell = np.unique(place, return_inverse=True)
     at_place = np.stack([np.bincount(cell, column) for column in columns])
-    of_query = places // (int(seen.position.max()) + 1)
+    of_query = places // places_per_query
     every = np.stack([np.bincount(of_query, x) for x in (_covariance(at_place), at_place[1])])
     changed = _covariance(at_place[:, cell] - columns) - _covariance(at_place)[cell]
     covariance = every[0][query] + np.bincount(seen.document, changed)
@@ -135,8 +145,7 @@ def _covariance(sums: np.ndarray) -> np.ndarray:
 
 def _within_days(daily: Seen) -> Part:
     """Return the weighted clicks of documents that were shown at both positions on one day."""
-    _, group = np.unique(np.stack(daily[:2], axis=1), axis=0, return_inverse=True)
-    i, j = _pairs(group)
+    i, j = _pairs(daily.document * (int(daily.day.max(initial=0)) + 1) + daily.day)
     n, m = daily.impressions[i], daily.impressions[j]
     sums = {"within": m / (n + m) * daily.clicks[i]}
     return daily.document[i], daily.position[i], daily.position[j], sums
@@ -169,7 +178,7 @@ def _find(
     daily: Seen, document: np.ndarray, day: np.ndarray, position: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which triples are rows of `daily`, and where: two int64 arrays of one length."""
-    days, places = int(daily.day.max()) + 1, int(daily.position.max()) + 1
+    days, places = (int(x.max(initial=0)) + 1 for x in daily[1:3])
 
     def key(d: np.ndarray, t: np.ndarray, p: np.ndarray) -> np.ndarray:
         return (d * days + t) * places + p

@@ -8,8 +8,9 @@ documents shown at only one position are also ignored.
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ulr.propensity.exposures import Exposures
 
 PRIOR_IMPRESSIONS = 2.0  # weight of the mean, in impressions, in the shrinkage of g
 TINY = 1e-6
+ROUNDS_AGAIN = 2  # without a fold of queries, from the estimate with all
 
 
 class EmFit(NamedTuple):
@@ -51,10 +53,17 @@ def em_step(
 
 
 def run_em(
-    shown: Exposures, positions: int, *, rounds: int, trees: int, leaves: int, threads: int = 0
+    shown: Exposures,
+    positions: int,
+    *,
+    rounds: int,
+    trees: int,
+    leaves: int,
+    threads: int = 0,
+    start: np.ndarray | None = None,
 ) -> EmFit:
-    """Estimate theta and relevance in at most `rounds` rounds."""
-    theta = 1.0 / np.arange(1, positions + 1) ** 0.5
+    """Estimate theta and relevance in at most `rounds` rounds. start: theta to start with."""
+    theta = 1.0 / np.arange(1, positions + 1) ** 0.5 if start is None else start
     if shown.features is None:
         return _without_features(shown, theta, rounds)
     model = import_module("ulr.propensity.regression_em_model")  # imports LightGBM: a second
@@ -90,12 +99,13 @@ def em_curve(
 ) -> ThetaCurve:
     """Estimate theta; the standard errors do not include the bias of a misspecified g."""
 
-    def estimate(exposures: Exposures) -> EmFit:
-        return run_em(exposures, positions, rounds=rounds, trees=trees, leaves=leaves)
-
-    fit = estimate(shown)
+    run = partial(run_em, positions=positions, trees=trees, leaves=leaves)
+    fit = run(shown, rounds=rounds)
     fold_of = shown.block[shown.document] % folds
-    without = [np.log(estimate(shown.select(fold_of != fold)).theta) for fold in range(folds)]
+    again: dict[str, Any] = {"rounds": rounds}
+    if shown.features is not None:  # the rounds converge fast, at any start
+        again = {"rounds": min(rounds, ROUNDS_AGAIN), "start": fit.theta}
+    without = [np.log(run(shown.select(fold_of != i), **again).theta) for i in range(folds)]
     support = np.bincount(shown.position, shown.clicks, positions).astype(np.int64)
     components = _components(shown, positions)
     reasons = {

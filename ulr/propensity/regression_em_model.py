@@ -23,6 +23,7 @@ HIGHEST = 0.999  # theta(1), because clicks do not identify the scale, and the l
 TINY = 1e-6
 MAX_STEP = 1.0  # of a Newton step, on the log or logit scale
 THETA_STEPS = 20
+PATIENCE = 2  # rounds without a higher likelihood
 
 
 class CrossFit(NamedTuple):
@@ -40,23 +41,24 @@ class CrossFit(NamedTuple):
 def cross_fit(
     shown: Exposures, theta: np.ndarray, *, rounds: int, trees: int, leaves: int, threads: int
 ) -> tuple[CrossFit, int]:
-    """Repeat until the likelihood of the clicks of the other half no longer rises.
+    """Repeat until the likelihood of clicks, with relevance from the other half, stops rising.
 
-    Returns the best round and the number of rounds. theta: to start with.
+    Returns the last round, which is the nearest to the fixed point, and the number of rounds.
+    theta: to start with.
     """
     half = _halves(shown)
     folds = [_Fold(shown, half == i, leaves, threads) for i in (0, 1)]
-    best = None
-    for done in range(1, rounds + 1):
+    likelihoods: list[float] = []
+    while len(likelihoods) < rounds:
         score = np.zeros(shown.documents)
         for fitted, other in (folds, folds[::-1]):
             score[other.documents] = fitted.predict(other, theta, trees)
         fit = _fit_theta(score, theta, shown)
-        if best is not None and fit.log_likelihood <= best.log_likelihood:
-            return best, done
-        best, theta = fit, fit.theta
-    assert best is not None
-    return best, rounds
+        theta = fit.theta
+        likelihoods.append(fit.log_likelihood)
+        if len(likelihoods) - 1 - int(np.argmax(likelihoods)) == PATIENCE:
+            break
+    return fit, len(likelihoods)
 
 
 def _halves(shown: Exposures) -> np.ndarray:

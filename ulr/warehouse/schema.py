@@ -323,7 +323,8 @@ joint_propensities_schema = pa.schema(
     ]
 )
 
-# One row per diagnostic test. Unique: (segment, check, subject). verdict: ok, warning or refused.
+# One row per diagnostic test. Unique: (segment, check, subject). verdict: ok, note, warning or
+# refused.
 diagnostics_schema = pa.schema(
     [
         pa.field("segment", pa.string()),

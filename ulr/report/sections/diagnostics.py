@@ -9,7 +9,9 @@ from ulr.report.blocks import Table
 from ulr.report.facts import Facts, Row, require, segment_name
 from ulr.report.format import known, p_equals, p_value
 
-VERDICTS = {"refused": "✕ refused", "warning": "! warning", "ok": "✓ ok"}  # the worst first
+VERDICTS = {
+    "refused": "✕ refused", "warning": "! warning", "note": "i note", "ok": "✓ ok",
+}  # the worst first  # fmt: skip
 SHOWN = 3  # alarms of a check with their messages
 LISTED = 300  # findings in the table
 
@@ -26,7 +28,7 @@ def context(facts: Facts) -> dict[str, Any]:
               for r in rows[:LISTED]]  # fmt: skip
     return {
         "number": len(rows),
-        "alarms": sum(r["verdict"] != "ok" for r in rows),
+        "alarms": sum(r["verdict"] not in ("ok", "note") for r in rows),
         "checks": [_check(name, findings) for name, findings in checks.items()],
         "table": Table("All findings",
                        ["traffic", "check", "subject", "verdict", "p", "message"], listed),
