@@ -50,7 +50,7 @@ def harvest_of(clicks, position, *, blocks=16):
         [pa.nulls(queries, pa.string()), pa.array(number), seen],
         names=["segment", "block", "seen"],
     )
-    (units,) = pair_sums(iter([batch]), weight="pooled")
+    units = pa.Table.from_batches(pair_sums(iter([batch]), weight="pooled"))
     sums = [
         units[f"{name}_units"].to_numpy() / UNIT + units[f"{name}_rest"].to_numpy() / (UNIT * REST)
         for name in HARVEST_SUMS

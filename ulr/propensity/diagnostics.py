@@ -36,12 +36,12 @@ class Finding:
     message: str
 
 
-def bonferroni(
-    rows: list[tuple[str, str, float, float, str]], significance: float, alarm: str = "warning"
+def _bonferroni(
+    rows: list[tuple[str, str, float, float, str]], significance: float
 ) -> list[Finding]:
     """Return the findings of one check; a row is (check, subject, value, p_value, message)."""
     limit = significance / max(len(rows), 1)
-    return [Finding(*row[:4], alarm if row[3] < limit else "ok", row[4]) for row in rows]
+    return [Finding(*row[:4], "warning" if row[3] < limit else "ok", row[4]) for row in rows]
 
 
 def _chi2_p(statistic: float, dof: int) -> float:
@@ -49,7 +49,7 @@ def _chi2_p(statistic: float, dof: int) -> float:
     return float(chdtrc(dof, max(statistic, 0.0)))
 
 
-def t_p(statistic: float, dof: float) -> float:
+def _t_p(statistic: float, dof: float) -> float:
     """Return P(Student's t >= statistic)."""
     return float(stdtr(dof, -statistic))
 
@@ -80,7 +80,7 @@ def sample_ratio_findings(counts: SwapCounts, significance: float) -> list[Findi
         statistic = (kept - swapped) ** 2 / max(kept + swapped, 1)
         message = f"bucket {name}: {kept:,} pages in the kept arm, {swapped:,} in the swapped arm"
         rows.append(("sample_ratio", name, statistic, _chi2_p(statistic, 1), message))
-    return bonferroni(rows, significance)
+    return _bonferroni(rows, significance)
 
 
 def untouched_findings(counts: SwapCounts, significance: float) -> list[Finding]:
@@ -95,7 +95,7 @@ def untouched_findings(counts: SwapCounts, significance: float) -> list[Finding]
             )
             p = _chi2_p(statistic, positions)
             rows.append(("untouched", name, statistic, p, message))
-    return bonferroni(rows, significance)
+    return _bonferroni(rows, significance)
 
 
 def _untouched(arms: BucketArms) -> tuple[float, int, int]:
@@ -126,7 +126,7 @@ def agreement_findings(curve: ThetaCurve, significance: float) -> list[Finding]:
         f"agreement of the buckets on theta: chi-square {statistic:.1f} with {dof} degrees of "
         "freedom"
     )
-    return bonferroni([("agreement", "buckets", statistic, p, message)], significance)
+    return _bonferroni([("agreement", "buckets", statistic, p, message)], significance)
 
 
 def joint_findings(curve: ThetaCurve, pairs: Iterable[PairEstimate]) -> list[Finding]:
@@ -202,13 +202,13 @@ def trust_findings(fits: list[Regression], significance: float) -> list[Finding]
         rows = []
         for fit in fits:
             value, error = getattr(fit, name), getattr(fit, f"{name}_error")
-            p = 2 * t_p(abs(value) / max(error, 1e-300), fit.dof)
+            p = 2 * _t_p(abs(value) / max(error, 1e-300), fit.dof)
             message = (
                 f"position {fit.position}: {name} {value:.4f}, standard error {error:.4f}; a value "
                 f"other than 0 means {meaning}"
             )
             rows.append((name, str(fit.position), value, p, message))
-        findings += bonferroni(rows, significance)
+        findings += _bonferroni(rows, significance)
     return findings
 
 
@@ -218,7 +218,7 @@ def drift_findings(before: ThetaCurve, after: ThetaCurve, significance: float) -
     A jackknife covariance cannot be inverted; in that case the largest change is tested instead.
     """
     change = compare_curves(before, after)
-    return bonferroni([("drift", "theta", *change)], significance) if change else []
+    return _bonferroni([("drift", "theta", *change)], significance) if change else []
 
 
 def compare_curves(before: ThetaCurve, after: ThetaCurve) -> tuple[float, float, str] | None:
@@ -242,5 +242,5 @@ def compare_curves(before: ThetaCurve, after: ThetaCurve) -> tuple[float, float,
         p = _chi2_p(statistic, both.size)
     else:
         statistic = float(standardised[largest])
-        p = min(1.0, both.size * 2 * t_p(statistic, dof))
+        p = min(1.0, both.size * 2 * _t_p(statistic, dof))
     return statistic, p, message

@@ -8,28 +8,25 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from scipy.special import stdtr
 
 from ulr.propensity.curve import ThetaCurve, jackknife
-from ulr.propensity.diagnostics import NOTE, Finding, bonferroni, compare_curves, t_p
+from ulr.propensity.diagnostics import NOTE, Finding, compare_curves
 from ulr.propensity.estimators import swap_curve
 from ulr.propensity.harvesting import FORMS, find_linked, leave_one_out, sums_by_block
 from ulr.propensity.swap_counts import SwapCounts
 
 MIN_BLOCKS = 4
 FLOOR = 1e-12  # of a variance
-Row = tuple[str, str, float, float, str]
+Row = tuple[str, str, float, float, str]  # check, subject, value, p-value, message
 
 
 def harvest_findings(
     table: pa.Table, curve: ThetaCurve, *, min_clicks: int, significance: float
 ) -> list[Finding]:
     """Return the checks that need no experiment. table: `harvest_schema`."""
-    rows = []
-    if (days := _days(table, curve, min_clicks)) is not None:
-        rows += bonferroni([days], significance, NOTE)
-    if (relevance := _relevance(table, curve)) is not None:
-        rows += bonferroni([relevance], significance, NOTE)
-    return rows
+    rows = [_days(table, curve, min_clicks), _relevance(table, curve)]
+    return [_finding(row, significance) for row in rows if row is not None]
 
 
 def swap_findings(
@@ -42,7 +39,11 @@ def swap_findings(
         return []
     statistic, p, message = change
     message = f"theta by {curve.estimator} against the swap buckets: {message}"
-    return bonferroni([("harvest_swaps", "theta", statistic, p, message)], significance, NOTE)
+    return [_finding(("harvest_swaps", "theta", statistic, p, message), significance)]
+
+
+def _finding(row: Row, significance: float) -> Finding:
+    return Finding(*row[:4], NOTE if row[3] < significance else "ok", row[4])
 
 
 def _days(table: pa.Table, curve: ThetaCurve, min_clicks: int) -> Row | None:
@@ -72,7 +73,7 @@ def _days(table: pa.Table, curve: ThetaCurve, min_clicks: int) -> Row | None:
         f"compared between days, theta is k^{slope:+.2f} times theta within days, a factor of "
         f"{deepest**slope:.2f} at position {deepest}"
     )
-    return "harvest_days", "theta", slope, 2 * t_p(abs(t), blocks - 1), message
+    return "harvest_days", "theta", slope, 2 * float(stdtr(blocks - 1, -abs(t))), message
 
 
 def _relevance(table: pa.Table, curve: ThetaCurve) -> Row | None:
@@ -105,7 +106,7 @@ def _relevance(table: pa.Table, curve: ThetaCurve) -> Row | None:
         "theta falls more in queries whose top documents are more relevant: t = "
         f"{t:.1f} with {blocks - 1} degrees of freedom"
     )
-    return "harvest_relevance", "queries", t, t_p(t, blocks - 1), message
+    return "harvest_relevance", "queries", t, float(stdtr(blocks - 1, -t)), message
 
 
 def _all_and_without(sums: np.ndarray) -> np.ndarray:
