@@ -9,7 +9,7 @@ from ulr.config.load import load_settings
 from ulr.experiments.buckets import Bucket, parse_bucket, permutation
 from ulr.propensity.estimators import Evidence
 from ulr.propensity.examination import Examination, examination_of
-from ulr.propensity.segments import estimate_segment
+from ulr.propensity.segments import estimate_segments
 from ulr.propensity.swap_counts import ALL_CLICKED, Arm, BucketArms, SwapCounts
 from ulr.propensity.tables import curve_table, joint_table
 from ulr.simulate.randomness import stream
@@ -25,7 +25,7 @@ def estimated_propensities(log: Log, pages: int, seed: int, *overlays: str) -> E
     rng = stream(seed, "swap pages", 0)
     arms = {b.name: _arms(log, b, pages // len(buckets), rng) for b in buckets}
     evidence = Evidence(SwapCounts(positions, arms))
-    results = [estimate_segment(None, evidence, load_settings(None, overlays).propensities)]
+    results = estimate_segments(evidence, {}, load_settings(None, overlays).propensities)
     return examination_of(curve_table(results), joint_table(results))[0]
 
 

@@ -19,7 +19,7 @@ from ulr.propensity.depth import (
 from ulr.propensity.diagnostics import position_ranges
 from ulr.propensity.estimators import Evidence
 from ulr.propensity.examination import examination_of
-from ulr.propensity.segments import estimate_segment
+from ulr.propensity.segments import estimate_segments
 from ulr.propensity.tables import curve_table, joint_table, summary_lines
 from ulr.registry.gate import check_diagnostics
 from ulr.simulate.browsing import Continuous, Independent, eye_tracking_curve, power_curve
@@ -152,7 +152,7 @@ def world(browsing, buckets, pages, *overlays):
     rng = np.random.default_rng(2)
     lab = SwapLab(click_model(browsing, 6), queries(rng, 8, 6), buckets)
     settings = load_settings(None, [f"propensities.{text}" for text in overlays]).propensities
-    return estimate_segment(None, Evidence(lab.draw(rng, pages)), settings)
+    return estimate_segments(Evidence(lab.draw(rng, pages)), {}, settings)[0]
 
 
 def test_few_swap_pages_no_longer_cut_the_lists():

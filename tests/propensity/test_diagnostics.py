@@ -21,7 +21,7 @@ from ulr.propensity import diagnostics
 from ulr.propensity.affine import Regression, affine_curve
 from ulr.propensity.curve import fall_back, monotone
 from ulr.propensity.estimators import Evidence, given_curve, swap_curve, theta_of_json
-from ulr.propensity.segments import estimate_segment
+from ulr.propensity.segments import estimate_segments
 from ulr.propensity.swap_counts import BucketArms, SwapCounts
 from ulr.simulate.browsing import Independent
 
@@ -118,35 +118,20 @@ def fit_at(position, slope):
     return Regression(position, 900, slope, 0.02, 0.0, 0.01, 0.01, 0.01)
 
 
-def test_a_segment_with_too_little_data_falls_back_to_the_pooled_estimate():
-    lab = lab_of(BROWSING["independent"], single_buckets(POSITIONS))
-    rng = np.random.default_rng(6)
-    pooled = swap_curve(lab.draw(rng, 2_000_000), "combined", min_clicks=100)
-    thin = swap_curve(lab.draw(rng, 3_000), "combined", min_clicks=100)
-    assert "insufficient" in thin.source
-    curve = fall_back(thin, pooled)
-    for i, source in enumerate(thin.source):
-        if source == "insufficient":
-            assert curve.source[i] == "pooled"
-            assert curve.theta[i] == pooled.theta[i]
-            assert thin.note[i] in curve.note[i]
-        else:
-            assert curve.theta[i] == thin.theta[i]
-
-
-def test_a_monotone_curve_does_not_rise_at_a_position_that_fell_back():
+def test_a_monotone_curve_does_not_rise_at_a_position_without_an_own_estimate():
     lab = lab_of(BROWSING["independent"], single_buckets(POSITIONS))
     counts = lab.draw(np.random.default_rng(8), 200_000)
-    few = {name: arms for name, arms in counts.buckets.items() if name != "1:7"}
+    few = replace(counts, buckets={k: v for k, v in counts.buckets.items() if k != "1:7"})
     settings = load_settings(None, ["propensities.monotone=true"]).propensities
-    high = given_curve([1.0] + [0.9] * (POSITIONS - 1))
-    all_traffic = replace(high, covariance=np.diag([0.0] + [1e-4] * (POSITIONS - 1)))
-    evidence = Evidence(replace(counts, buckets=few))
-    curve = estimate_segment("s", evidence, settings, all_traffic).curve
+    bump = BROWSING["independent"].theta * np.where(np.arange(POSITIONS) == 6, 5, 1)
+    other = SwapLab(click_model(Independent(bump), POSITIONS), np.full((1, POSITIONS), 0.5),
+                    single_buckets(POSITIONS))  # fmt: skip
+    traffic = Evidence(other.draw(np.random.default_rng(9), 200_000))
+    curve = estimate_segments(traffic, {"s": Evidence(few)}, settings)[1].curve
     assert curve.source[6] == "pooled"
     assert np.all(np.diff(curve.theta) <= 0)
-    note = "smoothed from 0.9000; estimate over all traffic; this segment: no clicks"
-    assert curve.note[6].startswith(note)
+    assert curve.note[6].startswith("smoothed from ")
+    assert "estimate over all traffic" in curve.note[6]
 
 
 def test_monotone_smoothing_pools_rising_positions_by_their_weights():

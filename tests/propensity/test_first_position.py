@@ -15,7 +15,7 @@ from ulr.propensity.affine import Regression, affine_curve
 from ulr.propensity.browsing import fit_browsing
 from ulr.propensity.estimators import Evidence, given_curve
 from ulr.propensity.examination import examination_of
-from ulr.propensity.segments import estimate_segment
+from ulr.propensity.segments import estimate_segments
 from ulr.propensity.tables import curve_table, joint_table, summary_lines
 from ulr.simulate.browsing import Continuous, Independent, RowSkipping, eye_tracking_curve
 
@@ -35,7 +35,7 @@ def estimated(browsing, theta_1, pages=3_000_000):
     lab = SwapLab(click_model(browsing, K), queries(rng, 8, K), single_buckets(K))
     overlays = [] if theta_1 is None else [f"propensities.theta_1={theta_1}"]
     settings = load_settings(None, overlays).propensities
-    return estimate_segment(None, Evidence(lab.draw(rng, pages)), settings)
+    return estimate_segments(Evidence(lab.draw(rng, pages)), {}, settings)[0]
 
 
 def mean_weights(browsing, examination, sessions=400_000):

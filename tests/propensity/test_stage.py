@@ -20,7 +20,7 @@ from ulr.propensity.stage import (
     _files_read,
     build_propensities,
     estimate_propensities,
-    estimate_segment,
+    estimate_segments,
     plain_rates,
 )
 from ulr.propensity.swap_counts import SwapCounts, counts_of
@@ -69,6 +69,10 @@ def test_arms_counted_from_files_equal_a_loop_over_sessions(spark, rows, tmp_pat
             assert arm.co_clicks.tolist() == loops.arm_counts(sessions, 4)[0]
 
 
+def days_of(files):
+    return [(0, file) for file in files]
+
+
 def seen_documents(rows, keep=lambda row: True):
     seen = {}
     for row in rows:
@@ -83,7 +87,7 @@ def seen_documents(rows, keep=lambda row: True):
 
 @pytest.mark.parametrize("weight", ["pooled", "document"])
 def test_harvest_table_equals_a_loop_over_documents(spark, rows, files, weight):
-    shown = count_exposures(spark, files[0].rpartition("/")[0], files, max_position=10)
+    shown = count_exposures(spark, files[0].rpartition("/")[0], days_of(files), max_position=10)
     table = harvest_table(shown, blocks=4, weight=weight)
     got: dict[tuple[int, int], list[float]] = {}
     for row in table.to_pylist():
@@ -103,7 +107,8 @@ def test_sums_over_documents_have_the_same_bits_in_any_row_order(spark, tmp_path
         folder = tmp_path / str(parts)
         folder.mkdir()
         files = write_files(folder, rows[:: 1 if parts == 1 else -1], parts)
-        shown = count_exposures(spark, str(folder), files, max_position=10).repartition(parts)
+        shown = count_exposures(spark, str(folder), days_of(files), max_position=10)
+        shown = shown.repartition(parts)
         em = em_exposures(spark, shown, queries=100, blocks=4, features=None)
         results.append(
             [
@@ -117,7 +122,7 @@ def test_sums_over_documents_have_the_same_bits_in_any_row_order(spark, tmp_path
 def test_a_repeated_feature_row_counts_once_and_another_length_is_an_error(
     spark, rows, files, tmp_path
 ):
-    shown = count_exposures(spark, files[0].rpartition("/")[0], files, max_position=10)
+    shown = count_exposures(spark, files[0].rpartition("/")[0], days_of(files), max_position=10)
     names = sorted({(row["query_id"], doc) for row in rows for doc in row["doc_ids"]})
     twice = [{"query_id": q, "doc_id": d, "features": [1.0, 2.0]} for q, d in names] * 2
     path = tmp_path / "features.parquet"
@@ -125,7 +130,15 @@ def test_a_repeated_feature_row_counts_once_and_another_length_is_an_error(
     pq.write_table(pa.Table.from_pylist(twice), path)
     exposures = read()
     assert exposures.features.shape == (len(names), 2)
-    assert exposures.impressions.sum() == sum(sum(row["counts"]) * 4 for row in rows)
+    total = sum(sum(row["counts"]) * 4 for row in rows)
+    assert exposures.impressions.sum() == total
+    assert exposures.ignored_documents == 0
+    pq.write_table(pa.Table.from_pylist(twice[1:-1]), path)  # still one row of each
+    assert read().ignored_documents == 0
+    pq.write_table(pa.Table.from_pylist(twice[3 : len(names)]), path)
+    fewer = read()
+    assert fewer.ignored_documents == 3
+    assert fewer.ignored_impressions == total - fewer.impressions.sum() > 0
     pq.write_table(pa.Table.from_pylist([*twice[1:], twice[0] | {"features": [1.0]}]), path)
     with pytest.raises(UserError, match="one length for all"):
         read()
@@ -166,17 +179,16 @@ def test_the_significance_level_is_divided_by_the_number_of_curves(spark, tmp_pa
     rows = random_groups(np.random.default_rng(6), 200)
     levels = []
     monkeypatch.setattr(
-        "ulr.propensity.stage.estimate_segment",
-        lambda segment, evidence, settings, pooled=None: (
-            levels.append(settings.significance)
-            or estimate_segment(segment, evidence, settings, pooled)
+        "ulr.propensity.stage.estimate_segments",
+        lambda traffic, segments, settings: (
+            levels.append(settings.significance) or estimate_segments(traffic, segments, settings)
         ),
     )
     settings = settings_of("propensities.significance=0.03", "propensities.test_trust=false")
     house = Warehouse(str(tmp_path))
     publish(house, DATES[0], rows, parts=3)
     estimate_propensities(lambda: spark, house, DATES[:1], settings)
-    assert levels == [0.03 / 3] * 3
+    assert levels == [0.03 / 3]
 
 
 @pytest.mark.parametrize("estimator", ["all_pairs", "pivot", "adjacent", "affine", "regression_em"])

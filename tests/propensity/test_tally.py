@@ -19,11 +19,11 @@ def test_exposures_equal_a_loop_over_the_sessions(data):
         groups.append((f"q{number}", data.draw(st.lists(pages, min_size=1, max_size=4))))
     rows = [group(sessions, query=q) for q, sessions in groups]
     batch = pa.RecordBatch.from_pylist(rows, schema=groups_schema)
-    rows = exposure_batch(batch, 66).to_pylist()
+    rows = exposure_batch(batch, 3, 66).to_pylist()
     expected = [
-        (q, f"d{k}", k + 1, sum(s[k] for s in sessions), len(sessions))
+        (q, f"d{k}", 3, k + 1, sum(s[k] for s in sessions), len(sessions))
         for q, sessions in groups
         for k in range(min(len(sessions[0]), 66))
     ]
-    names = ("query_id", "doc_id", "position", "clicks", "impressions")
+    names = ("query_id", "doc_id", "day", "position", "clicks", "impressions")
     assert [tuple(r[n] for n in names) for r in rows] == expected

@@ -160,6 +160,15 @@ def test_alarms_come_first_and_say_what_to_do():
     assert all(e["text"].endswith("Nothing to do.") for e in items[2:])
 
 
+def test_a_note_is_shown_with_advice_and_is_no_alarm():
+    note = finding("harvest_days", "theta", "note", "theta is k^-0.34 times theta within days")
+    facts = replace(night(), diagnostics=[note, finding("agreement", "buckets")])
+    text = section_text(facts, "diagnostics")
+    assert "None of the 2 checks" in text
+    assert "i note" in text
+    assert "Run a swap experiment" in text
+
+
 def test_the_map_distinguishes_estimated_from_imputed_pairs_and_has_the_truth_below_the_diagonal():
     outline = Outline(night())
     chart = outline.find("svg", outline.section("browsing"))[0]
@@ -190,7 +199,7 @@ def test_a_segment_lists_the_positions_that_use_the_estimate_over_all_traffic():
     seventh = ("mobile", 7)
     sparse = [row | {"source": "pooled"} if (row["segment"], row["position"]) == seventh else row
               for row in curve()]  # fmt: skip
-    sentence = "so the estimate over all traffic is used: position 7."
+    sentence = "so the value follows from all traffic: position 7."
     assert section_text(replace(night(), curve=sparse), "examination").count(sentence) == 1
     assert sentence not in section_text(night(), "examination")
 

@@ -104,6 +104,50 @@ def harvest_pairs(seen, weight):
     return table
 
 
+def day_pairs(seen):
+    """(k, l) -> weighted clicks at k: compared within days, and between days.
+
+    seen: document -> {(day, position): (clicks, impressions)}.
+    """
+    table = {}
+    for where in seen.values():
+        for k, v in {(a[1], b[1]) for a in where for b in where if a[1] != b[1]}:
+            table.setdefault((k, v), [0.0, 0.0])
+        for (day, k), (c, n) in where.items():
+            for v in {at[1] for at in where} - {k}:
+                if (day, v) in where:
+                    m = where[day, v][1]
+                    table[k, v][0] += n * m / (n + m) * c / n
+                others = [x for at, x in where.items() if at[1] == v and at[0] != day]
+                e, m = (sum(x[i] for x in others) for i in (0, 1))
+                if m:
+                    table[k, v][1] += n * m / (n + m) * c / n
+                    table[v, k][1] += n * m / (n + m) * e / m
+    return table
+
+
+def steepness(documents, left_out):
+    """Minus the covariance of clicks and mean log positions at fixed positions, per click.
+
+    documents: of one query, document -> {position: (clicks, impressions)}, without `left_out`.
+    """
+    others = {d: where for d, where in documents.items() if d != left_out}
+    mean = {
+        d: sum(n * math.log(k) for k, (_, n) in where.items())
+        / sum(n for _, n in where.values())
+        for d, where in others.items()
+    }  # fmt: skip
+    covariance = clicks = 0.0
+    for k in {k for where in others.values() for k in where}:
+        here = [(*where[k], mean[d]) for d, where in others.items() if k in where]
+        total = sum(n for _, n, _ in here)
+        rate = sum(c for c, _, _ in here) / total
+        centre = sum(n * x for _, n, x in here) / total
+        covariance += sum((c - n * rate) * (x - centre) for c, n, x in here)
+        clicks += sum(c for c, _, _ in here)
+    return -covariance / max(clicks, 1)
+
+
 def em_step(theta, relevance, rows):
     """One round of EM. rows: (document, position, clicks, impressions)."""
     examined = [[0.0, 0.0] for _ in theta]

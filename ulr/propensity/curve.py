@@ -14,6 +14,22 @@ IMPUTED = "imputed"  # the source of a theta that is not an estimate
 
 
 @dataclass(frozen=True)
+class RelevanceFit:
+    """How regression-EM predicted relevance.
+
+    slope: of relevance on its prediction before calibration, NaN without features. rounds: done.
+    ignored: documents without features, and their impressions; they are not among the others.
+    """
+
+    slope: float
+    rounds: int
+    documents: int
+    ignored_documents: int
+    impressions: float
+    ignored_impressions: float
+
+
+@dataclass(frozen=True)
 class ThetaCurve:
     """theta relative to position 1. Arrays are indexed by position - 1, NaN without an estimate.
 
@@ -23,6 +39,9 @@ class ThetaCurve:
     components  positions that comparisons link
     misfit      chi-square statistic of the comparisons and its degrees of freedom
     dof         degrees of freedom of the covariance: jackknife blocks less one, else infinite
+    own_weight  (K, K) or None: of a segment, log theta = A x_segment + (I - A) x_pooled before
+                smoothing; None is the identity
+    relevance   of regression-EM only
     """
 
     estimator: str
@@ -36,6 +55,8 @@ class ThetaCurve:
     alpha: np.ndarray | None = None
     beta: np.ndarray | None = None
     dof: float = np.inf
+    own_weight: np.ndarray | None = None
+    relevance: RelevanceFit | None = None
 
     @property
     def positions(self) -> int:
@@ -106,7 +127,8 @@ def monotone(curve: ThetaCurve) -> ThetaCurve:
 def fall_back(curve: ThetaCurve, pooled: ThetaCurve) -> ThetaCurve:
     """Replace the missing positions of a segment by the estimate over all traffic.
 
-    Their source becomes `pooled`. Their errors are taken as independent of the segment's own.
+    This is for `affine`, whose slopes and intercepts cannot be shrunk apart. The source of these
+    positions becomes `pooled`. Their errors are taken as independent of the segment's own.
     """
     missing = np.isnan(curve.theta) & ~np.isnan(pooled.theta)
 
@@ -126,4 +148,5 @@ def fall_back(curve: ThetaCurve, pooled: ThetaCurve) -> ThetaCurve:
         note=note,
         alpha=merged(curve.alpha, pooled.alpha),
         beta=merged(curve.beta, pooled.beta),
+        own_weight=np.diag(~missing).astype(float),
     )

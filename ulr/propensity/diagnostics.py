@@ -24,6 +24,9 @@ from ulr.propensity.stopping import Stopping
 from ulr.propensity.swap_counts import BucketArms, SwapCounts
 
 FIRST_POSITION = "theta(1)"  # subject of the note of the check `joint`
+NOTE = "note"  # a verdict that is shown and blocks no promotion by default
+MAX_IGNORED = 0.01  # of the impressions, of documents without features
+MAX_SLOPE = 1.5  # of relevance on its prediction, or its inverse
 
 # The alarms of these checks block a promotion by default. Those of other checks are notes: a log
 # without swap buckets, or of users who stop after clicks, can have a champion too.
@@ -303,6 +306,31 @@ def browsing_findings(chosen: BrowsingFit, fits: Iterable[BrowsingFit]) -> list[
     return rows
 
 
+def relevance_findings(curve: ThetaCurve) -> list[Finding]:
+    """Report how regression-EM predicted relevance, and the documents that it ignored."""
+    fit = curve.relevance
+    if fit is None:
+        return []
+    fraction = fit.ignored_impressions / max(fit.ignored_impressions + fit.impressions, 1)
+    findings = [
+        Finding(
+            "features", "documents", fraction, np.nan, NOTE if fraction > MAX_IGNORED else "ok",
+            f"{fit.ignored_documents:,} of {fit.documents + fit.ignored_documents:,} documents "
+            f"have no features and are ignored, with {fraction:.1%} of the impressions",
+        )
+    ]  # fmt: skip
+    if not np.isnan(fit.slope):
+        far = not 1 / MAX_SLOPE <= fit.slope <= MAX_SLOPE
+        message = (
+            f"relevance has slope {fit.slope:.2f} on its prediction from other queries after "
+            f"{fit.rounds} rounds; 1 is calibrated, above 1 the trees are too few"
+        )
+        findings.append(
+            Finding("calibration", "relevance", fit.slope, np.nan, NOTE if far else "ok", message)
+        )
+    return findings
+
+
 def trust_findings(fits: list[Regression], significance: float) -> list[Finding]:
     """Test intercepts (trust bias) and curvatures (clicks that are not affine) against 0."""
     meanings = {
@@ -329,10 +357,16 @@ def drift_findings(before: ThetaCurve, after: ThetaCurve, significance: float) -
 
     A jackknife covariance cannot be inverted; in that case the largest change is tested instead.
     """
+    change = compare_curves(before, after)
+    return _bonferroni([("drift", "theta", *change)], significance) if change else []
+
+
+def compare_curves(before: ThetaCurve, after: ThetaCurve) -> tuple[float, float, str] | None:
+    """Return statistic, p-value and message of a difference; None without a common position."""
     depth = min(before.positions, after.positions)
     both = np.flatnonzero(~np.isnan(before.theta[1:depth]) & ~np.isnan(after.theta[1:depth])) + 1
     if not both.size:
-        return []
+        return None
     selected = np.ix_(both, both)
     change = np.log(after.theta[both]) - np.log(before.theta[both])
     covariance = before.covariance[selected] + after.covariance[selected]
@@ -349,4 +383,4 @@ def drift_findings(before: ThetaCurve, after: ThetaCurve, significance: float) -
     else:
         statistic = float(standardised[largest])
         p = min(1.0, both.size * 2 * _t_p(statistic, dof))
-    return _bonferroni([("drift", "theta", statistic, p, message)], significance)
+    return statistic, p, message

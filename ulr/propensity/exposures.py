@@ -21,6 +21,7 @@ class Exposures:
     impressions  float64
     block        int64 per document, the block of its query in a jackknife
     features     documents x features, or None
+    ignored_documents, ignored_impressions  of documents without features, which have no entry
     """
 
     document: np.ndarray
@@ -29,6 +30,8 @@ class Exposures:
     impressions: np.ndarray
     block: np.ndarray
     features: np.ndarray | None = None
+    ignored_documents: int = 0
+    ignored_impressions: float = 0.0
 
     @property
     def documents(self) -> int:

@@ -8,6 +8,7 @@ E A(k, l) / E A(l, k) = theta(k) / theta(l) (docs/methods.md section 3.6).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -80,21 +81,30 @@ FORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
+class Linked(NamedTuple):
+    """Positions with enough clicks that are linked with position 1.
+
+    support: (K,) clicks; enough: (K,) bool; components: of the positions with enough, from 1;
+    positions: int64, the linked ones, from 0.
+    """
+
+    support: np.ndarray
+    enough: np.ndarray
+    components: list[list[int]]
+    positions: np.ndarray
+
+
 def harvested_curve(table: pa.Table, positions: int, *, form: str, min_clicks: int) -> ThetaCurve:
     """Estimate the positions that enough clicks link with position 1; table: `harvest_schema`."""
-    clicks = _weighted_clicks(table, positions)
-    total = clicks.sum(axis=0)
-    compared = np.minimum(total, total.T) * _comparisons(form, positions)
-    support = compared.sum(axis=1)
-    enough = support >= min_clicks
-    enough[0] = True
-    edges = np.argwhere((compared > 0) & np.outer(enough, enough)) + 1
-    nodes = [p for p in range(1, positions + 1) if enough[p - 1]]
-    components = connected_components(nodes, [(int(a), int(b)) for a, b in edges])
-    linked = np.array(components[0]) - 1
+    clicks = sums_by_block(table, positions, "clicks")
+    support, enough, components, linked = find_linked(clicks.sum(axis=0), form, min_clicks)
     theta, covariance = np.full(positions, np.nan), np.full((positions, positions), np.nan)
-    own = clicks[np.ix_(np.arange(len(clicks)), linked, linked)]
-    theta[linked], covariance[np.ix_(linked, linked)] = _estimate(own, FORMS[form])
+    log_theta = leave_one_out(clicks[np.ix_(np.arange(len(clicks)), linked, linked)], FORMS[form])
+    log_theta[:, ~np.isfinite(log_theta).all(axis=0)] = np.nan
+    theta[linked], covariance[np.ix_(linked, linked)] = (
+        np.exp(log_theta[0]),
+        jackknife(log_theta[1:]),
+    )
     reasons = {
         int(i) + 1: f"{support[i]:.1f} weighted clicks on documents that changed position, "
         f"{min_clicks:,} needed; a log {np.ceil(min_clicks / max(support[i], 1)):.0f} times as "
@@ -109,14 +119,26 @@ def harvested_curve(table: pa.Table, positions: int, *, form: str, min_clicks: i
     )  # fmt: skip
 
 
-def _weighted_clicks(table: pa.Table, positions: int) -> np.ndarray:
-    """Return A per block: float64, (blocks, positions, positions)."""
-    block, k, v = (table[name].to_numpy() for name in ("block", "k", "l"))
+def sums_by_block(table: pa.Table, positions: int, name: str) -> np.ndarray:
+    """Return a column of `harvest_schema` per block: float64, (blocks, positions, positions)."""
+    block, k, v = (table[key].to_numpy() for key in ("block", "k", "l"))
     inside = (k <= positions) & (v <= positions)
-    clicks = np.zeros((int(np.max(block, initial=0)) + 1, positions, positions))
+    sums = np.zeros((int(np.max(block, initial=0)) + 1, positions, positions))
     index = (block[inside], k[inside] - 1, v[inside] - 1)
-    np.add.at(clicks, index, table["clicks"].to_numpy()[inside])
-    return clicks
+    np.add.at(sums, index, table[name].to_numpy()[inside])
+    return sums
+
+
+def find_linked(clicks: np.ndarray, form: str, min_clicks: int) -> Linked:
+    """Return which positions the weighted clicks (K, K) of all blocks identify."""
+    compared = np.minimum(clicks, clicks.T) * _comparisons(form, len(clicks))
+    support = compared.sum(axis=1)
+    enough = support >= min_clicks
+    enough[0] = True
+    edges = np.argwhere((compared > 0) & np.outer(enough, enough)) + 1
+    nodes = (np.flatnonzero(enough) + 1).tolist()
+    components = connected_components(nodes, [(int(a), int(b)) for a, b in edges])
+    return Linked(support, enough, components, np.array(components[0]) - 1)
 
 
 def _comparisons(form: str, positions: int) -> np.ndarray:
@@ -129,14 +151,13 @@ def _comparisons(form: str, positions: int) -> np.ndarray:
     return row != column
 
 
-def _estimate(
-    clicks: np.ndarray, form: Callable[[np.ndarray], np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return theta and the covariance of its log, NaN where a block cannot be left out."""
+def leave_one_out(clicks: np.ndarray, form: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return log theta of all blocks, then without each: (1 + blocks, positions), 0 for the first.
+
+    It is not finite where the blocks that are left have no clicks.
+    """
     total = clicks.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        without = np.log([form(total - block) for block in clicks])
-    without[:, 0] = 0.0  # theta(1) = 1 in every sample
-    without[:, ~np.isfinite(without).all(axis=0)] = np.nan
-    covariance = jackknife(without)
-    return np.where(np.isnan(np.diag(covariance)), np.nan, form(total)), covariance
+        log_theta = np.log([form(total), *(form(total - block) for block in clicks)])
+    log_theta[:, 0] = 0.0
+    return log_theta

@@ -1,26 +1,38 @@
 """Regression-EM (Wang et al. 2018): theta and relevance from logs without a swap experiment.
 
-P(click) = theta_k g_d (docs/methods.md section 3.7), where LightGBM fits the relevance g. Without
-features each document has a separate g, shrunk to the mean: a document shown once and clicked would
-otherwise get g = 1 and push theta to 1. Without features, documents shown at only one position are
-also ignored.
+P(click) = theta_k g_d (docs/methods.md section 3.7), where LightGBM fits the relevance g
+(`regression_em_model`). Without features each document has a separate g, shrunk to the mean: a
+document shown once and clicked would otherwise get g = 1 and push theta to 1. Without features,
+documents shown at only one position are also ignored.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ulr.propensity.components import connected_components, unlinked_reasons
-from ulr.propensity.curve import ThetaCurve, jackknife, make_curve
+from ulr.propensity.curve import RelevanceFit, ThetaCurve, jackknife, make_curve
 from ulr.propensity.exposures import Exposures
 
-if TYPE_CHECKING:
-    import lightgbm as lgb
-
 PRIOR_IMPRESSIONS = 2.0  # weight of the mean, in impressions, in the shrinkage of g
+TINY = 1e-6
+ROUNDS_AGAIN = 2  # without a fold of queries, from the estimate with all
+
+
+class EmFit(NamedTuple):
+    """theta relative to position 1, relevance of every document, and how the fit went.
+
+    slope: of relevance on its prediction, NaN without features. rounds: done.
+    """
+
+    theta: np.ndarray
+    relevance: np.ndarray
+    slope: float
+    rounds: int
 
 
 def em_step(
@@ -41,50 +53,38 @@ def em_step(
 
 
 def run_em(
-    shown: Exposures, positions: int, *, rounds: int, trees: int, leaves: int, threads: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return theta relative to position 1 (positions) and the relevance of every document."""
+    shown: Exposures,
+    positions: int,
+    *,
+    rounds: int,
+    trees: int,
+    leaves: int,
+    threads: int = 0,
+    start: np.ndarray | None = None,
+) -> EmFit:
+    """Estimate theta and relevance in at most `rounds` rounds. start: theta to start with."""
+    theta = 1.0 / np.arange(1, positions + 1) ** 0.5 if start is None else start
     if shown.features is None:
-        positions_shown = np.bincount(shown.document, minlength=shown.documents)
-        shown = shown.select(positions_shown[shown.document] > 1)
-    theta = 1.0 / np.arange(1, positions + 1) ** 0.5
+        return _without_features(shown, theta, rounds)
+    model = import_module("ulr.propensity.regression_em_model")  # imports LightGBM: a second
+    fit, done = model.cross_fit(
+        shown, theta, rounds=rounds, trees=trees, leaves=leaves, threads=threads
+    )
+    return EmFit(fit.theta / fit.theta[0], fit.relevance, fit.slope, done)
+
+
+def _without_features(shown: Exposures, theta: np.ndarray, rounds: int) -> EmFit:
+    positions_shown = np.bincount(shown.document, minlength=shown.documents)
+    shown = shown.select(positions_shown[shown.document] > 1)
     relevance = np.full(shown.documents, 0.5)
     impressions = np.bincount(shown.document, shown.impressions, shown.documents)
-    dataset = None
-    if shown.features is not None:
-        lightgbm = import_module("lightgbm")  # takes a second; no other estimator needs it
-        dataset = lightgbm.Dataset(
-            shown.features, relevance, weight=impressions, free_raw_data=False
-        )
     for _ in range(rounds):
         theta, target = em_step(theta, relevance, shown)
-        if dataset is None:
-            mean = (target @ impressions) / impressions.sum()
-            total = target * impressions + mean * PRIOR_IMPRESSIONS
-            relevance = total / (impressions + PRIOR_IMPRESSIONS)
-        else:
-            relevance = _regress(dataset, target, trees, leaves, threads)
-        relevance = np.clip(relevance, 1e-6, 1 - 1e-6)
-        theta = np.clip(theta, 1e-6, 1 - 1e-6)
-    return theta / theta[0], relevance
-
-
-def _regress(
-    dataset: lgb.Dataset, target: np.ndarray, trees: int, leaves: int, threads: int
-) -> np.ndarray:
-    """Fit the relevant fractions by cross-entropy, so that predictions are probabilities."""
-    params = {
-        "objective": "cross_entropy",
-        "num_leaves": leaves,
-        "learning_rate": 0.1,
-        "verbosity": -1,
-        "deterministic": True,
-        "force_col_wise": True,  # otherwise LightGBM decides by timing, and the last bits vary
-        "num_threads": threads,
-    }
-    dataset.set_label(np.clip(target, 0, 1))
-    booster = import_module("lightgbm").train(params, dataset, num_boost_round=trees)
-    return np.asarray(booster.predict(dataset.get_data()))
+        mean = (target @ impressions) / impressions.sum()
+        total = target * impressions + mean * PRIOR_IMPRESSIONS
+        relevance = np.clip(total / (impressions + PRIOR_IMPRESSIONS), TINY, 1 - TINY)
+        theta = np.clip(theta, TINY, 1 - TINY)
+    return EmFit(theta / theta[0], relevance, np.nan, rounds)
 
 
 def em_curve(
@@ -99,12 +99,13 @@ def em_curve(
 ) -> ThetaCurve:
     """Estimate theta; the standard errors do not include the bias of a misspecified g."""
 
-    def estimate(exposures: Exposures) -> np.ndarray:
-        return run_em(exposures, positions, rounds=rounds, trees=trees, leaves=leaves)[0]
-
-    theta = estimate(shown)
+    run = partial(run_em, positions=positions, trees=trees, leaves=leaves)
+    fit = run(shown, rounds=rounds)
     fold_of = shown.block[shown.document] % folds
-    leave_one_out = [np.log(estimate(shown.select(fold_of != fold))) for fold in range(folds)]
+    again: dict[str, Any] = {"rounds": rounds}
+    if shown.features is not None:  # the rounds converge fast, at any start
+        again = {"rounds": min(rounds, ROUNDS_AGAIN), "start": fit.theta}
+    without = [np.log(run(shown.select(fold_of != i), **again).theta) for i in range(folds)]
     support = np.bincount(shown.position, shown.clicks, positions).astype(np.int64)
     components = _components(shown, positions)
     reasons = {
@@ -114,9 +115,13 @@ def em_curve(
     }
     if shown.features is None:  # only features link positions without a common document
         reasons |= unlinked_reasons(components, components[0])
+    relevance = RelevanceFit(
+        fit.slope, fit.rounds, int(np.unique(shown.document).size), shown.ignored_documents,
+        float(shown.impressions.sum()), shown.ignored_impressions,
+    )  # fmt: skip
     return make_curve(
-        "regression_em", theta, jackknife(np.array(leave_one_out)), support, reasons,
-        components=components, dof=folds - 1,
+        "regression_em", fit.theta, jackknife(np.array(without)), support, reasons,
+        components=components, dof=folds - 1, relevance=relevance,
     )  # fmt: skip
 
 

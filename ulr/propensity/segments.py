@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ulr.config.settings import Propensities
@@ -12,8 +13,10 @@ from ulr.propensity.click_model import ClickFindings
 from ulr.propensity.curve import IMPUTED, ThetaCurve, fall_back, monotone
 from ulr.propensity.depth import extend_psi, impute_theta, least_theta
 from ulr.propensity.diagnostics import Finding, explained_by_stopping
-from ulr.propensity.estimators import Evidence, estimate_theta
+from ulr.propensity.estimators import NEED_HARVEST, Evidence, estimate_theta
+from ulr.propensity.harvest_checks import harvest_findings, swap_findings
 from ulr.propensity.joint import PairEstimate, joint_estimates, solve_pairs
+from ulr.propensity.shrinkage import shrink
 
 
 @dataclass(frozen=True)
@@ -37,18 +40,32 @@ class SegmentResult:
     clicks: ClickFindings = field(default_factory=ClickFindings)
 
 
-def estimate_segment(
+def estimate_segments(
+    traffic: Evidence, segments: Mapping[str, Evidence], settings: Propensities
+) -> list[SegmentResult]:
+    """Return the estimates of all traffic, then of the segments, which shrink towards them."""
+    pooled = estimate_theta(traffic, settings)
+    own = [estimate_theta(evidence, settings) for evidence in segments.values()]
+    if settings.estimator == "affine":
+        curves = [fall_back(curve, pooled) for curve in own]
+    else:
+        curves = shrink(own, pooled) if own else []
+    results = [_complete(None, traffic, settings, pooled, pooled)]
+    return results + [
+        _complete(name, evidence, settings, *both)
+        for (name, evidence), *both in zip(segments.items(), own, curves, strict=True)
+    ]
+
+
+def _complete(
     segment: str | None,
     evidence: Evidence,
     settings: Propensities,
-    pooled: ThetaCurve | None = None,
+    own: ThetaCurve,
+    curve: ThetaCurve,
 ) -> SegmentResult:
-    """Estimate one segment; positions without an estimate take the value of `pooled`, if it has
-    one, and else are imputed."""
-    estimated = curve = estimate_theta(evidence, settings)
-    if pooled is not None:
-        curve = fall_back(curve, pooled)
-    if settings.monotone:  # after the fallback, whose values may exceed those above them
+    """Add psi, the browsing model and the diagnostics. own: the curve of the segment alone."""
+    if settings.monotone:  # after the shrinkage, whose values may exceed those above them
         curve = monotone(curve)
     swaps = evidence.swaps if evidence.swaps.randomised else None
     significance = settings.significance
@@ -61,14 +78,12 @@ def estimate_segment(
     solution = None
     if swaps is not None and settings.joint != "none":
         solution = solve_pairs(swaps, min_coclicks=settings.min_coclicks, joint=settings.joint)
-    own = curve
+    estimated = curve
     if settings.depth == IMPUTED:
-        curve = impute_theta(own, least=least_theta(evidence.swaps.unswapped().clicks))
+        curve = impute_theta(curve, least=least_theta(evidence.swaps.unswapped().clicks))
         browsing = extend_psi(browsing, curve)
     pairs = joint_estimates(curve, solution, browsing)
-    findings = diagnostics.component_findings(estimated)
-    findings += diagnostics.agreement_findings(estimated, significance)
-    findings += diagnostics.depth_findings(curve)
+    findings = _curve_findings(own, evidence, settings) + diagnostics.depth_findings(curve)
     if swaps is not None:
         findings += diagnostics.sample_ratio_findings(
             swaps, significance, evidence.plan, all_traffic=segment is None
@@ -79,7 +94,24 @@ def estimate_segment(
     findings += diagnostics.first_position_findings(curve, browsing, settings.theta_1)
     findings += diagnostics.trust_findings(evidence.trust, significance)
     explainable = frozenset() if swaps is None else explained_by_stopping(swaps, significance)
-    return SegmentResult(segment, own, curve, pairs, browsing, fits, findings, explainable)
+    return SegmentResult(segment, estimated, curve, pairs, browsing, fits, findings, explainable)
+
+
+def _curve_findings(own: ThetaCurve, evidence: Evidence, settings: Propensities) -> list[Finding]:
+    """Check the estimates of a segment alone, before they are shrunk, smoothed or imputed."""
+    significance, min_clicks = settings.significance, settings.min_clicks
+    findings = diagnostics.component_findings(own)
+    findings += diagnostics.agreement_findings(own, significance)
+    findings += diagnostics.relevance_findings(own)
+    if settings.estimator in NEED_HARVEST:
+        findings += harvest_findings(
+            evidence.harvest, own, min_clicks=min_clicks, significance=significance
+        )
+    if evidence.swaps.randomised and settings.estimator in (*NEED_HARVEST, "regression_em"):
+        findings += swap_findings(
+            own, evidence.swaps, min_clicks=min_clicks, significance=significance
+        )
+    return findings
 
 
 def with_clicks(result: SegmentResult, clicks: ClickFindings, significance: float) -> SegmentResult:

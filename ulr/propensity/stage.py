@@ -35,7 +35,7 @@ from ulr.propensity.exposures import Exposures
 from ulr.propensity.planned import read_plan
 from ulr.propensity.rankings import RankingTally, swap_buckets
 from ulr.propensity.schema import harvest_schema, moments_schema
-from ulr.propensity.segments import SegmentResult, estimate_segment, with_clicks
+from ulr.propensity.segments import SegmentResult, estimate_segments, with_clicks
 from ulr.propensity.swap_counts import counts_of
 from ulr.propensity.tables import curve_table, findings_table, joint_table
 from ulr.warehouse.stage import publish_if_changed
@@ -121,11 +121,9 @@ def estimate_propensities(
     # Bonferroni over the curves, so that more segments raise no more false alarms.
     significance = settings.significance / (1 + len(segments))
     settings = settings.model_copy(update={"significance": significance})
-    pooled = estimate_segment(None, counts.evidence(positions, plan, theta), settings)
-    results = [pooled] + [
-        estimate_segment(name, counts.of(name).evidence(positions, plan), settings, pooled.own)
-        for name in segments
-    ]
+    evidence = {name: counts.of(name).evidence(positions, plan) for name in segments}
+    results = estimate_segments(counts.evidence(positions, plan, theta), evidence, settings)
+    pooled = results[0]
     if not needs_rankings(pooled.fits, pooled.findings, settings):
         return results
     names = swap_buckets(pc.unique(swaps["bucket"]).to_pylist(), positions)
@@ -208,10 +206,14 @@ def _count_documents(
     swaps: pa.Table,
 ) -> _Counts:
     """Return the counts with those of all documents: a pass over the groups of the window."""
+    files = [
+        (day, path)
+        for day, date in enumerate(dates)
+        for path in groups_files(warehouse, [date])
+    ]  # fmt: skip
     shown = tasks.count_exposures(
-        spark, warehouse.storage.url, groups_files(warehouse, dates),
-        max_position=settings.max_position,
-    )  # fmt: skip
+        spark, warehouse.storage.url, files, max_position=settings.max_position
+    )
     em, harvest = settings.regression_em, settings.harvest
     if settings.estimator in NEED_HARVEST:
         table = tasks.harvest_table(shown, blocks=harvest.blocks, weight=harvest.weight)

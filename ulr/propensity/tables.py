@@ -15,6 +15,7 @@ from ulr.propensity.diagnostics import FIRST_POSITION, Finding
 from ulr.propensity.examination import CASCADE
 from ulr.propensity.kappa import Kappa
 from ulr.propensity.segments import SegmentResult
+from ulr.propensity.shrinkage import own_share
 from ulr.warehouse.schema import diagnostics_schema, joint_propensities_schema, propensities_schema
 
 Row = dict[str, Any]
@@ -157,6 +158,12 @@ def summary_lines(results: Sequence[SegmentResult]) -> list[str]:
             for i, source in enumerate(curve.source)
             if source in ("insufficient", "pooled")
         ]
+        if result.segment is not None and curve.own_weight is not None:
+            share = own_share(curve.own_weight)[1:]
+            lines.append(
+                f"  shrunk towards all traffic: the segment's own data has {np.min(share):.0%} to "
+                f"{np.max(share):.0%} of the weight"
+            )
         pairs = _by_source([pair.source for pair in result.pairs], "pairs")
         lines.append(f"  psi: {pairs}; browsing model {result.browsing.name}{_bic(result)}")
         lines += [f"  {f.verdict}: {f.message}" for f in result.findings if f.verdict != "ok"]

@@ -18,10 +18,13 @@ EXPOSURE_COLUMNS = ["query_id", "segment", "bucket", "doc_ids", "patterns", "cou
 ROWS_PER_BATCH = 65_536
 
 
-def count_exposures(url: str, files: Iterable[str], max_position: int) -> Iterator[pa.RecordBatch]:
-    """Yield batches of `exposures_schema`, one for each batch of the files."""
-    for batch in read_groups(url, files, EXPOSURE_COLUMNS):
-        yield exposure_batch(batch, max_position)
+def count_exposures(
+    url: str, files: Iterable[tuple[int, str]], max_position: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of `exposures_schema`, one for each batch of the files (day, path)."""
+    for day, path in files:
+        for batch in read_groups(url, [path], EXPOSURE_COLUMNS):
+            yield exposure_batch(batch, day, max_position)
 
 
 def read_groups(url: str, files: Iterable[str], columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -33,7 +36,7 @@ def read_groups(url: str, files: Iterable[str], columns: list[str]) -> Iterator[
             yield from file.iter_batches(ROWS_PER_BATCH, columns=columns, use_threads=False)
 
 
-def exposure_batch(batch: pa.RecordBatch, max_position: int) -> pa.RecordBatch:
+def exposure_batch(batch: pa.RecordBatch, day: int, max_position: int) -> pa.RecordBatch:
     """Return one row per shown document of each group: its position, clicks and impressions."""
     lists = batch["doc_ids"]
     starts = lists.offsets.to_numpy().astype(np.int64)
@@ -47,6 +50,7 @@ def exposure_batch(batch: pa.RecordBatch, max_position: int) -> pa.RecordBatch:
         "bucket": batch["bucket"].cast(pa.string()).take(row),
         "query_id": batch["query_id"].take(row),
         "doc_id": lists.values.take(pa.array(starts[group] + index)),
+        "day": pa.array(np.full(group.size, day, np.int32)),
         "position": pa.array((index + 1).astype(np.int32)),
         "clicks": pa.array(clicks),
         "impressions": pa.array(sessions[group]),

@@ -12,33 +12,43 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ulr.engine.session import spark_schema
 from ulr.engine.spark_versions import to_arrow
-from ulr.engine.tasks import Batches, map_items
+from ulr.engine.tasks import Batches, map_batches, map_items
 from ulr.errors import InvalidData
 from ulr.features.matrix import feature_matrix
 from ulr.kernels.within_rankings import RankingSums
 from ulr.propensity import tally
 from ulr.propensity.daily.tasks import DRIVER_BYTES
+from ulr.propensity.document_pairs import REST, UNIT, pair_sums
 from ulr.propensity.exposures import Exposures
 from ulr.propensity.rankings import RankingTally, sum_rankings
-from ulr.propensity.schema import exposures_schema, harvest_schema
+from ulr.propensity.schema import (
+    HARVEST_SUMS,
+    exposures_schema,
+    harvest_schema,
+    harvest_units_schema,
+)
 from ulr.warehouse.storage import Storage
 
 DOCUMENT = ["query_id", "doc_id"]
 
 
 def count_exposures(
-    spark: SparkSession, url: str, files: Sequence[str], *, max_position: int
+    spark: SparkSession, url: str, files: Sequence[tuple[int, str]], *, max_position: int
 ) -> DataFrame:
-    """Return clicks and impressions of each document by position, segment and bucket."""
-    sizes = [file.size for file in Storage(url).stat(files)]
+    """Return clicks and impressions of each document by day, position, segment and bucket.
+
+    files: the day, a number from 0, and the path.
+    """
+    sizes = [file.size for file in Storage(url).stat([path for _, path in files])]
     count = partial(tally.count_exposures, url, max_position=max_position)
     rows = map_items(spark, files, count, spark_schema(exposures_schema), sizes=sizes)
-    return _sum_exposures(rows, "segment", "bucket", *DOCUMENT, "position")
+    return _sum_exposures(rows, "segment", "bucket", *DOCUMENT, "day", "position")
 
 
 def _sum_exposures(rows: DataFrame, *keys: str) -> DataFrame:
@@ -79,26 +89,19 @@ def harvest_table(shown: DataFrame, *, blocks: int, weight: str) -> pa.Table:
     `pooled` (Mantel-Haenszel: a document shown once at l has little weight) and 1 for `document`
     (Agarwal et al. 2019).
     """
-    keys = ["segment", *DOCUMENT]
-    seen = F.collect_list(F.struct("position", "clicks", "impressions")).alias("seen")
-    moved = _sum_exposures(shown, *keys, "position").groupBy(*keys).agg(seen)
-    moved = moved.where(F.size("seen") > 1)
-    one = moved.select("segment", _block(blocks), "seen", F.explode("seen").alias("a"))
-    two = one.select("segment", "block", "a", F.explode("seen").alias("b"))
-    n, m = F.col("a.impressions"), F.col("b.impressions")
-    stratum = n * m / (n + m) if weight == "pooled" else F.lit(1.0)
-    pairs = two.where("a.position != b.position").select(
-        "segment",
-        "block",
-        F.col("a.position").alias("k"),
-        F.col("b.position").alias("l"),
-        (stratum * F.col("a.clicks") / n).alias("clicks"),
-        stratum.alias("impressions"),
+    shown = _sum_exposures(shown, "segment", *DOCUMENT, "day", "position")
+    document = F.xxhash64("doc_id").alias("document")
+    entry = F.struct(document, "day", "position", "clicks", "impressions")
+    queries = shown.groupBy("segment", "query_id").agg(F.collect_list(entry).alias("seen"))
+    queries = queries.select("segment", _block(blocks), "seen")
+    sums = map_batches(
+        queries, partial(pair_sums, weight=weight), spark_schema(harvest_units_schema)
     )
-    total = pairs.groupBy("segment", "block", "k", "l").agg(
-        _exact_sum(F.col("clicks")).alias("clicks"),
-        _exact_sum(F.col("impressions")).alias("impressions"),
-        F.count("*").alias("documents"),
+    total = sums.groupBy("segment", "block", "k", "l").agg(
+        *(
+            (F.sum(f"{n}_units") / F.lit(UNIT) + F.sum(f"{n}_rest") / F.lit(UNIT * REST)).alias(n)
+            for n in HARVEST_SUMS
+        )
     )
     return _sorted(to_arrow(total).cast(harvest_schema), ["segment", "block", "k", "l"])
 
@@ -108,7 +111,8 @@ def em_exposures(
 ) -> Exposures:
     """Return the exposures of at most `queries` queries, sampled by hash, for regression-EM.
 
-    features: URL of a features table; without one, documents have no features.
+    features: URL of a features table; without one, documents have no features. Documents that it
+    does not have are ignored and counted: the mean in place of their relevance would bias theta.
     """
     hashed = F.xxhash64("query_id")
     sampled = shown.select("query_id").distinct().orderBy(hashed).limit(queries)
@@ -124,7 +128,9 @@ def em_exposures(
             f"regression_em.features: {features} has no row for any of the documents shown"
         )
     number = table.select(DOCUMENT).append_column("n", pa.array(np.arange(table.num_rows)))
-    entries = to_arrow(rows).join(number, keys=DOCUMENT, join_type="inner")
+    every = to_arrow(rows)
+    entries = every.join(number, keys=DOCUMENT, join_type="inner")
+    ignored = every.join(number, keys=DOCUMENT, join_type="left anti")
     entries = entries.sort_by([("n", "ascending"), ("position", "ascending")])  # order of sums
     return Exposures(
         entries["n"].to_numpy(),
@@ -133,22 +139,14 @@ def em_exposures(
         entries["impressions"].to_numpy().astype(float),
         table["block"].to_numpy(),
         feature_matrix(table) if features else None,
+        ignored.group_by(DOCUMENT).aggregate([]).num_rows,
+        float(pc.sum(ignored["impressions"]).as_py() or 0),
     )
 
 
 def _block(blocks: int) -> Column:
     """Return the block of a query in a jackknife."""
     return F.pmod(F.xxhash64("query_id"), F.lit(blocks)).cast("int").alias("block")
-
-
-def _exact_sum(x: Column) -> Column:
-    """Return a sum whose last bits do not depend on the order of rows, by adding integers.
-
-    x is split into units of 2^-20 and a rest in units of 2^-56.
-    """
-    units = F.floor(x * F.lit(2.0**20))
-    rest = F.round((x * F.lit(2.0**20) - units) * F.lit(2.0**36)).cast("long")
-    return F.sum(units) / F.lit(2.0**20) + F.sum(rest) / F.lit(2.0**56)
 
 
 def _sorted(table: pa.Table, keys: list[str]) -> pa.Table:

@@ -69,6 +69,36 @@ CHECKS = {
         "Find out what changed on the page, and start the window after the change "
         "(`propensities.window_days`).",
     ),
+    "harvest_days": Advice(
+        "Does harvesting give the same theta within days and between days?",
+        "Documents that moved within a day and from day to day give the same theta.",
+        "Relevance moves from day to day and the ranker follows, so theta of `all_pairs`, `pivot` "
+        "and `adjacent` is wrong, by a factor at deep positions. Run a swap experiment "
+        "(`ulr plan-swaps`), or use a window of one day if rankings change within a day.",
+    ),
+    "harvest_relevance": Advice(
+        "Do rankings change for reasons that have nothing to do with relevance?",
+        "The fall of click rates depends on the positions, not on the relevance of the documents.",
+        "Rankings seem to follow the user or the day: a document is shown higher to those who like "
+        "it. Harvesting attributes this to theta. Run a swap experiment (`ulr plan-swaps`).",
+    ),
+    "harvest_swaps": Advice(
+        "Does theta without an experiment agree with the swap buckets of the log?",
+        "The swap buckets give the same theta, within the errors of both.",
+        "Believe the swaps: set `propensities.estimator=combined`.",
+    ),
+    "features": Advice(
+        "Do the shown documents have features?",
+        "Regression-EM used nearly all impressions.",
+        "theta is that of the documents with features. Add the others to the features table "
+        "(`propensities.regression_em.features`), or use an estimator without features.",
+    ),
+    "calibration": Advice(
+        "Does the relevance model of regression-EM predict relevance without shrinking it?",
+        "Relevance varies as much as its prediction.",
+        "Set more trees (`propensities.regression_em.trees`) or better features. Until then theta "
+        "is biased, and its errors do not show it.",
+    ),
     "joint": Advice(
         "Are pairs of positions examined independently?",
         "For information only; this check raises no alarm.",

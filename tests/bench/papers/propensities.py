@@ -12,7 +12,7 @@ from ulr.propensity.exposures import Exposures
 from ulr.propensity.regression_em import run_em
 from ulr.simulate.randomness import stream
 
-EM_ROUNDS, EM_TREES, EM_LEAVES = 20, 10, 15
+EM_ROUNDS, EM_TREES, EM_LEAVES = 20, 100, 15
 FLOOR = 1e-3  # of an estimated theta, where a position has no clicks
 
 

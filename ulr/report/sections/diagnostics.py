@@ -33,7 +33,7 @@ def context(facts: Facts) -> dict[str, Any]:
               for r in rows[:LISTED]]  # fmt: skip
     return {
         "number": len(rows),
-        "alarms": sum(r["verdict"] != "ok" for r in rows),
+        "alarms": sum(r["verdict"] not in ("ok", "note") for r in rows),
         "checks": [_check(name, findings) for name, findings in checks.items()],
         "table": Table("All findings",
                        ["traffic", "check", "subject", "verdict", "p", "message"], listed),

@@ -65,7 +65,7 @@ def _caption(own: list[Row], truth: dict[int, float], name: str) -> str:
     text = f"theta of {name}, " + ("as given." if given else "with 95% intervals.")
     pooled = [str(r["position"]) for r in own if r["source"] == "pooled"]
     if pooled:
-        text += (" Too few clicks in this segment, so the estimate over all traffic is used: "
+        text += (" Too few clicks in this segment, so the value follows from all traffic: "
                  f"position {', '.join(pooled)}.")  # fmt: skip
     if any(r["source"] == IMPUTED for r in own):
         text += " Rings are imputed positions."
