@@ -13,7 +13,7 @@ from ulr.report.format import known, p_equals, p_value
 VERDICTS = {  # the worst first
     "refused": "✕ refused",
     "warning": "! warning",
-    "note": "! note",
+    "note": "i note",
     "ok": "✓ ok",
 }
 OVERALL = ("all", FIRST_POSITION)  # subjects whose messages stand under the check's question
