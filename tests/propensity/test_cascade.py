@@ -105,4 +105,5 @@ def test_the_finding_gives_phi_and_beta_and_never_blocks():
     unsure = replace(FOUND, phi=0.01)
     assert diagnostics.stopping_finding(unsure, SIGNIFICANCE).verdict == "ok"
     without_beta = diagnostics.stopping_finding(replace(FOUND, beta=np.nan), SIGNIFICANCE)
-    assert "beta" not in without_beta.message
+    assert "beta =" not in without_beta.message
+    assert "no method corrects for them" in without_beta.message

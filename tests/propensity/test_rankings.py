@@ -92,6 +92,15 @@ def test_phi_and_beta_of_users_who_stop_are_recovered(phi, beta, sessions):
     assert found.stops(0.001)
 
 
+def test_users_who_always_stop_have_phi_1_and_no_beta():
+    """No click is seen below another, so no weight can stand for those that are missing."""
+    sums, _ = sums_of(Cascade(1.0, 0.9), trust=False)
+    found = estimate_stopping(sums, BUCKETS, min_support=100)
+    assert found.phi == 1
+    assert np.isnan(found.beta)
+    assert found.stops(0.001)
+
+
 @pytest.mark.parametrize("name", BROWSING)
 def test_no_phi_is_found_where_clicks_do_not_stop_users(name):
     sums, _ = sums_of(BROWSING[name])

@@ -50,7 +50,10 @@ def has_trust_bias(findings: Iterable[Finding]) -> bool:
 def fits_cascade(fits: Iterable[BrowsingFit]) -> bool:
     """Return whether a cascade in which clicks matter fits the co-clicks best."""
     best = min(fits, key=lambda fit: fit.bic, default=None)
-    return best is not None and best.name == NAME and float(best.parameters[PHI]) >= MIN_PHI  # type: ignore[arg-type]
+    if best is None or best.name != NAME:
+        return False
+    phi = best.parameters[PHI]
+    return isinstance(phi, float) and phi >= MIN_PHI
 
 
 def find_click_model(

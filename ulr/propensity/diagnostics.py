@@ -271,9 +271,13 @@ def stopping_finding(stopping: Stopping, significance: float) -> Finding:
         message += f", beta = {stopping.beta:.3f} [{low:.3f}, {high:.3f}]"
     stops = stopping.stops(significance)
     if stops:
+        remedy = (
+            "use pairs.method=auto or cascade"
+            if np.isfinite(stopping.beta)
+            else "no method corrects for them: beta needs a swap bucket and clicks after clicks"
+        )
         message = (
-            f"users stop after clicks: {message}; no theta(k) and psi(k, l) describe them, use "
-            "pairs.method=auto or cascade"
+            f"users stop after clicks: {message}; no theta(k) and psi(k, l) describe them, {remedy}"
         )
     else:
         message = f"users may stop after clicks, but phi is not significantly above 0: {message}"

@@ -22,7 +22,7 @@ _MIN_STAY = 1e-3  # of a user who nearly always stops
 
 @dataclass(frozen=True)
 class Stopping:
-    """Estimates with jackknife errors over blocks of queries; beta is NaN without a swap bucket.
+    """Estimates with jackknife errors over blocks of queries; beta is NaN without data.
 
     phi: P(the user leaves after a click). beta: P(the user goes on to the next position otherwise).
     """
@@ -52,17 +52,21 @@ class Stopping:
 def estimate_stopping(
     sums: RankingSums, buckets: Sequence[str], *, min_support: int
 ) -> Stopping | None:
-    """Return phi and beta, or None if fewer than `min_support` clicks follow a click at position 1.
+    """Return phi and beta, or None with little data.
 
+    min_support: the least number of clicks that would follow a click at position 1 if phi were 0;
+    beta needs as many that do follow one: the weights (1 - phi)^-m stand for clicks that are seen.
     buckets: names, whose arms are 2 i (kept) and 2 i + 1 (swapped) in the sums.
     """
     stops = sums.stops.sum(axis=1)  # over positions: blocks x 2
     total = stops.sum(axis=0)
-    if min(total) < min_support * UNITS:
+    if total[OTHERWISE] < max(min_support, 1) * UNITS:
         return None
     phi = _phi(total)
     replicates = np.array([_phi(total - own) for own in stops])
-    beta, beta_error = _beta(sums, buckets, phi, replicates)
+    beta, beta_error = np.nan, np.nan
+    if total[AFTER_CLICK] >= min_support * UNITS:
+        beta, beta_error = _beta(sums, buckets, phi, replicates)
     error = float(np.sqrt(jackknife(replicates[:, None])[0, 0]))
     return Stopping(phi, error, beta, beta_error, len(replicates) - 1)
 

@@ -41,8 +41,8 @@ CHECKS = {
     "stops_after_click": Advice(
         "Do users stop after a click?",
         "Clicks do not change what is examined below them.",
-        "Use `pairs.method=auto` or `cascade`: they weigh a click by the clicks above it. theta "
-        "and psi are averages over what is clicked above.",
+        "Use `pairs.method=auto` or `cascade`, if beta is known: they weigh a click by the clicks "
+        "above it. theta and psi are averages over what is clicked above.",
     ),
     "agreement": Advice(
         "Do different buckets give the same theta for a position?",
