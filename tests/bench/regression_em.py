@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=200_000)
     options = parser.parse_args()
     em = load_settings(None, []).propensities.regression_em
-    table = Table("traffic", "seed", "mean", "largest", "in interval", "limit", "CPU seconds", "slope",
+    table = Table("traffic", "seed", "mean", "largest", "in interval", "limit", "CPU s", "slope",
                   "rounds")  # fmt: skip
     for name, zipf in (("even", 0.0), ("Zipf", 1.0)):
         for seed in range(options.seeds):
