@@ -55,7 +55,7 @@ def _days(table: pa.Table, curve: ThetaCurve, min_clicks: int) -> Row | None:
     form, name = FORMS[curve.estimator], curve.estimator
     sums = [sums_by_block(table, curve.positions, column) for column in ("within", "between")]
     linked = [find_linked(x.sum(axis=0), name, min_clicks).positions for x in sums]
-    common = np.intersect1d(*linked)
+    common = np.intersect1d(linked[0], linked[1])
     within, between = (
         leave_one_out(x[np.ix_(np.arange(len(x)), at, at)], form)[:, np.isin(at, common)]
         for x, at in zip(sums, linked, strict=True)
