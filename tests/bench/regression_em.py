@@ -68,7 +68,7 @@ def main() -> None:
             seconds = time.process_time() - start
             error = np.abs(curve.theta / THETA - 1)[1:]
             low, high = curve.interval()
-            inside = np.mean((low <= THETA) & (high >= THETA))
+            inside = np.mean(((low <= THETA) & (high >= THETA))[1:])
             table.add_row(
                 name, str(seed), f"{error.mean():.1%}", f"{error.max():.1%}", f"{inside:.0%}",
                 f"{_limit(shown, relevance):.1%}", f"{seconds:.1f}",
