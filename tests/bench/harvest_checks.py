@@ -1,6 +1,6 @@
 """How often the checks of harvesting raise a note (docs/methods.md section 3.6).
 
-    python -m tests.bench.harvest_checks [--logs 40]
+    python -m tests.bench.harvest_checks [--logs 20] [--worlds random ...] [--queries 50 200 800]
 
 Worlds: rankings that change at random, relevance that moves from day to day with the ranker behind
 it, and rankings that follow the user. Six positions, theta = 1 / k, 6 days, 30 pages per query and
@@ -22,13 +22,16 @@ from ulr.propensity.harvesting import harvested_curve
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--logs", type=int, default=40)
-    logs = parser.parse_args().logs
+    parser.add_argument("--logs", type=int, default=20)
+    parser.add_argument("--worlds", nargs="+", default=WORLDS, choices=WORLDS)
+    parser.add_argument("--queries", nargs="+", type=int, default=[50, 200, 800])
+    parser.add_argument("--seed", type=int, default=0, help="of the first log")
+    options = parser.parse_args()
     table = Table("rankings", "queries", "pages", "theta(6) / truth", "days", "relevance")
-    for world in WORLDS:
-        for queries in (50, 200, 800):
+    for world in options.worlds:
+        for queries in options.queries:
             ratio, p = [], []
-            for seed in range(logs):
+            for seed in range(options.seed, options.seed + options.logs):
                 log = rank_log(world, np.random.default_rng(seed), queries=queries)
                 sums = harvest_of(*log)
                 curve = harvested_curve(sums, POSITIONS, form="all_pairs", min_clicks=20)

@@ -100,6 +100,28 @@ def test_harvest_table_equals_a_loop_over_documents(spark, rows, files, weight):
         assert got[pair] == pytest.approx(values)
 
 
+def test_harvest_table_compares_within_and_between_the_days_of_the_files(spark, rows, files):
+    numbered = [(i % 2, file) for i, file in enumerate(files)]
+    shown = count_exposures(spark, files[0].rpartition("/")[0], numbered, max_position=10)
+    table = harvest_table(shown, blocks=4, weight="pooled")
+    seen = {}
+    for i in range(len(files)):
+        for document, places in seen_documents(rows[i :: len(files)]).items():
+            for k, (clicks, impressions) in places.items():
+                where = seen.setdefault(document, {})
+                old = where.get((i % 2, k), (0, 0))
+                where[i % 2, k] = (old[0] + clicks, old[1] + impressions)
+    got = {}
+    for row in table.to_pylist():
+        entry = got.setdefault((row["k"], row["l"]), [0.0, 0.0])
+        entry[0] += row["within"]
+        entry[1] += row["between"]
+    expected = loops.day_pairs(seen)
+    assert set(got) == set(expected)
+    for pair, values in expected.items():
+        assert got[pair] == pytest.approx(values)
+
+
 def test_sums_over_documents_have_the_same_bits_in_any_row_order(spark, tmp_path):
     rows = random_groups(np.random.default_rng(5), 400)
     results = []

@@ -63,9 +63,13 @@ def _sums(batch: pa.RecordBatch, weight: str) -> pa.RecordBatch:
     number, *key = np.unravel_index(keys, shape)
     arrays = [segments.dictionary.take(pa.array(number, mask=number == len(segments.dictionary)))]
     arrays += [pa.array(column.astype(np.int32)) for column in key]
-    for name in HARVEST_SUMS:
-        values = [part[3].get(name, np.zeros(part[1].size)) for part in parts]
-        arrays += [pa.array(_exact_sum(x, row, keys.size)) for x in _split(np.concatenate(values))]
+    rows = np.split(row, np.cumsum([part[1].size for part in parts[:-1]]))
+    sums = {
+        name: [pa.array(_exact_sum(x, own, keys.size)) for x in _split(values)]
+        for part, own in zip(parts, rows, strict=True)
+        for name, values in part[3].items()
+    }
+    arrays += [column for name in HARVEST_SUMS for column in sums[name]]
     return pa.RecordBatch.from_arrays(arrays, schema=harvest_units_schema)
 
 
