@@ -22,10 +22,10 @@ def lead(lower, upper):
         ("snips_dcg", -0.2, 0.01, True),  # worse, but 0 is inside the interval
         ("snips_dcg", -0.2, -0.01, False),
         ("snips_dcg", 0.1, 0.2, True),
-        ("snips_arp", 0.01, 0.2, False),  # a higher average rank is worse
-        ("snips_arp", -0.2, -0.1, True),
+        ("snips_mean_relevant_rank", 0.01, 0.2, False),  # a higher average rank is worse
+        ("snips_mean_relevant_rank", -0.2, -0.1, True),
         ("pair_loss", 0.01, 0.02, False),
-        ("arp", -0.01, 0.02, True),
+        ("mean_relevant_rank", -0.01, 0.02, True),
         ("snips_dcg", -math.inf, math.inf, True),  # a single query
     ],
 )

@@ -10,6 +10,8 @@ import numpy as np
 import scipy  # loads scipy.optimize, which takes 0.3 s, when it is used
 from scipy.special import stdtrit
 
+from ulr.propensity.covariance import mixed_covariance
+
 
 @dataclass(frozen=True)
 class ThetaCurve:
@@ -21,6 +23,9 @@ class ThetaCurve:
     components  positions that comparisons link
     misfit      chi-square statistic of the comparisons and its degrees of freedom
     dof         degrees of freedom of the covariance: jackknife blocks less one, else infinite
+    own_weight, own_covariance  (K, K): of a segment whose log theta is A x_own + (I - A) x_pooled,
+                the matrix A and the covariance of x_own; None if A = I
+    affine_covariance  (2 K, 2 K), of log theta and then beta; of x_own as above
     """
 
     estimator: str
@@ -34,6 +39,9 @@ class ThetaCurve:
     alpha: np.ndarray | None = None
     beta: np.ndarray | None = None
     dof: float = np.inf
+    own_weight: np.ndarray | None = None
+    own_covariance: np.ndarray | None = None
+    affine_covariance: np.ndarray | None = None
 
     @property
     def positions(self) -> int:
@@ -104,15 +112,17 @@ def monotone(curve: ThetaCurve) -> ThetaCurve:
 def fall_back(curve: ThetaCurve, pooled: ThetaCurve) -> ThetaCurve:
     """Replace the missing positions of a segment by the estimate over all traffic.
 
-    Their source becomes `pooled`. Their errors are taken as independent of the segment's own.
+    Their source becomes `pooled`. `propensity/covariance.py` relates their errors.
     """
     missing = np.isnan(curve.theta) & ~np.isnan(pooled.theta)
 
     def merged(own: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
         return own if own is None or other is None else np.where(missing, other, own)
 
-    covariance = np.where(missing | missing[:, None], 0.0, curve.covariance)
-    covariance = np.where(missing & missing[:, None], pooled.covariance, covariance)
+    own_weight = np.diag(np.where(missing, 0.0, 1.0))
+    covariance = mixed_covariance(curve.covariance, pooled.covariance, own_weight)
+    unknown = np.isnan(curve.theta) & ~missing
+    covariance[unknown, :] = covariance[:, unknown] = np.nan
     source, note = list(curve.source), list(curve.note)
     for i in np.flatnonzero(missing):
         source[i], note[i] = "pooled", f"estimate over all traffic; this segment: {note[i]}"
@@ -122,6 +132,8 @@ def fall_back(curve: ThetaCurve, pooled: ThetaCurve) -> ThetaCurve:
         covariance=covariance,
         source=source,
         note=note,
+        own_weight=own_weight,
+        own_covariance=curve.covariance,
         alpha=merged(curve.alpha, pooled.alpha),
         beta=merged(curve.beta, pooled.beta),
     )

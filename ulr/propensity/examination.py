@@ -6,7 +6,7 @@ segment, k, l, psi (theta where k = l) and optionally alpha, beta (where k = l).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ulr.errors import InvalidData, TemporaryFailure, UserError
+from ulr.propensity.examination_errors import ExaminationErrors, load_errors
 from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.tables import Warehouse
 
@@ -28,12 +29,15 @@ class Examination:
     theta        (K,), P(examined)
     psi          (K, K), P(both examined), symmetric, theta on the diagonal
     alpha, beta  (K,), of P(click at k) = alpha_k R + beta_k, or None
+    errors       of the curve of all traffic and those of the segments loaded with it; None: no
+                 errors, or those of a segment, which are with all traffic
     """
 
     theta: np.ndarray
     psi: np.ndarray
     alpha: np.ndarray | None = None
     beta: np.ndarray | None = None
+    errors: ExaminationErrors | None = None
 
     @property
     def depth(self) -> int:
@@ -41,7 +45,7 @@ class Examination:
         return self.theta.size
 
     def cut(self, depth: int) -> Examination:
-        """Return the first `depth` positions."""
+        """Return the first `depth` positions, without errors."""
         alpha, beta = (None if x is None else x[:depth] for x in (self.alpha, self.beta))
         return Examination(self.theta[:depth], self.psi[:depth, :depth], alpha, beta)
 
@@ -86,7 +90,8 @@ def examination_of(theta: pa.Table, psi: pa.Table) -> tuple[Examination, BySegme
         )
     by_segment = {name: _estimated(_rows_of(rows, name)) for name in _segments(rows)}
     deep = {n: own.cut(pooled.depth) for n, own in by_segment.items() if own.depth >= pooled.depth}
-    return pooled, deep
+    errors = load_errors(theta, psi, [None, *deep], pooled.depth)
+    return replace(pooled, errors=errors), deep
 
 
 def load_file(url: str) -> tuple[Examination, BySegment]:

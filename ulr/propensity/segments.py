@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ulr.config.settings import Propensities
 from ulr.propensity import diagnostics
 from ulr.propensity.browsing import BrowsingFit, fit_browsing
+from ulr.propensity.covariance import psi_covariance
 from ulr.propensity.curve import ThetaCurve, fall_back, monotone
 from ulr.propensity.diagnostics import Finding
 from ulr.propensity.estimators import Evidence, estimate_theta
@@ -18,6 +21,7 @@ class SegmentResult:
     """Estimates of one segment, or of all traffic (segment None).
 
     browsing: the chosen model. fits: all models that were fitted to the co-clicks.
+    pair_covariance: (pairs, pairs), of log psi relative to psi(1, 2), in the order of `pairs`.
     """
 
     segment: str | None
@@ -26,6 +30,7 @@ class SegmentResult:
     browsing: BrowsingFit
     fits: list[BrowsingFit]
     findings: list[Finding]
+    pair_covariance: np.ndarray
 
 
 def estimate_segment(
@@ -55,4 +60,5 @@ def estimate_segment(
         findings += diagnostics.joint_findings(curve, pairs)
         findings += diagnostics.browsing_findings(browsing, fits)
     findings += diagnostics.trust_findings(evidence.trust, significance)
-    return SegmentResult(segment, curve, pairs, browsing, fits, findings)
+    covariance = psi_covariance([(pair.k, pair.l) for pair in pairs], solution)
+    return SegmentResult(segment, curve, pairs, browsing, fits, findings, covariance)

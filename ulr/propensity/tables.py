@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ulr.propensity.covariance import affine_covariance, log_theta_covariance
+from ulr.propensity.curve import ThetaCurve
 from ulr.propensity.segments import SegmentResult
 from ulr.warehouse.schema import diagnostics_schema, joint_propensities_schema, propensities_schema
 
@@ -18,16 +20,33 @@ Row = dict[str, Any]
 
 def curve_table(results: Sequence[SegmentResult]) -> pa.Table:
     """Return rows of `propensities_schema`."""
-    rows = [row for result in results for row in _curve_rows(result)]
+    rows = [row for result in results for row in _curve_rows(result.segment, result.curve)]
+    curves = [result.curve for result in results]
+    _add_lists(rows, "covariance", log_theta_covariance(curves))
+    affine = affine_covariance(curves)
+    if affine is not None:
+        _add_lists(rows, "beta_covariance", _beta_rows(affine, curves[0].positions))
     return _table(rows, propensities_schema)
 
 
-def _curve_rows(result: SegmentResult) -> Iterable[Row]:
-    curve = result.curve
+def _add_lists(rows: list[Row], name: str, values: np.ndarray) -> None:
+    """Add a column with the rows of a matrix; a row of zeros becomes null."""
+    for row, own in zip(rows, values, strict=True):
+        row[name] = own.tolist() if own.any() else None
+
+
+def _beta_rows(affine: np.ndarray, positions: int) -> np.ndarray:
+    """Return the covariances of beta with log theta of all rows, then with beta of all rows."""
+    curves = len(affine) // (2 * positions)
+    parts = affine.reshape(curves, 2, positions, curves, 2, positions)
+    return parts[:, 1].transpose(0, 1, 3, 2, 4).reshape(curves * positions, -1)
+
+
+def _curve_rows(segment: str | None, curve: ThetaCurve) -> Iterable[Row]:
     lower, upper = curve.interval()
     for i in range(curve.positions):
         yield {
-            "segment": result.segment,
+            "segment": segment,
             "position": i + 1,
             "theta": curve.theta[i],
             "standard_error": curve.standard_error[i],
@@ -57,9 +76,10 @@ def joint_table(results: Sequence[SegmentResult]) -> pa.Table:
             "browsing": result.browsing.name,
             "source": pair.source,
             "note": pair.note,
+            "covariance": own.tolist() if own.any() else None,
         }
         for result in results
-        for pair in result.pairs
+        for pair, own in zip(result.pairs, result.pair_covariance, strict=True)
     ]
     return _table(rows, joint_propensities_schema)
 
@@ -114,7 +134,13 @@ def _segment_json(result: SegmentResult) -> dict[str, Any]:
 
 
 def _records(table: pa.Table) -> list[Row]:
-    return table.drop_columns(["segment"]).to_pylist()
+    return without_covariances(table).drop_columns(["segment"]).to_pylist()
+
+
+def without_covariances(table: pa.Table) -> pa.Table:
+    """Return the table without the columns that hold a row of a matrix."""
+    lists = [name for name in table.column_names if name.endswith("covariance")]
+    return table.drop_columns(lists)
 
 
 def summary_lines(results: Sequence[SegmentResult]) -> list[str]:

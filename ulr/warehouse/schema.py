@@ -189,6 +189,7 @@ def with_weights(columns: Iterable[str]) -> pa.Schema:
 #   position  null for all positions
 #   standard_error, lower, upper, queries   of an estimate: standard error and 95% interval,
 #             clustered by query, and the number of queries
+#   propensity_error   the part of standard_error that the error of the propensities causes
 #   p_value   of a comparison, under the hypothesis that the two are equal
 metrics_schema = pa.schema(
     [
@@ -204,6 +205,7 @@ metrics_schema = pa.schema(
         pa.field("upper", pa.float64()),
         pa.field("p_value", pa.float64()),
         pa.field("queries", pa.int64()),
+        pa.field("propensity_error", pa.float64()),
     ]
 )
 
@@ -287,6 +289,9 @@ swap_documents_schema = pa.schema(
 #   source    estimated | pooled (too little data in the segment: the estimate over all traffic) |
 #             given (set by the user) | insufficient (no estimate)
 #   alpha, beta   of P(click) = alpha R + beta, from the affine estimator only
+#   covariance    of log theta of this row with log theta of every row, in the order of the table;
+#             null without an error
+#   beta_covariance   of beta of this row with log theta of every row, then with beta of every row
 propensities_schema = pa.schema(
     [
         pa.field("segment", pa.string()),
@@ -301,12 +306,16 @@ propensities_schema = pa.schema(
         pa.field("note", pa.string(), nullable=False),
         pa.field("alpha", pa.float64()),
         pa.field("beta", pa.float64()),
+        pa.field("covariance", pa.list_(pa.float64())),
+        pa.field("beta_covariance", pa.list_(pa.float64())),
     ]
 )
 
 # psi by pair of positions, k < l. Unique: (segment, k, l). Sorted by that key. psi is projected
 # onto the Frechet bounds of theta; the interval is that of the value before projection.
 #   source    estimated | imputed (from the model named in `browsing`) | insufficient (no estimate)
+#   covariance    of log psi relative to psi(1, 2) with that of every pair of the segment, in the
+#             order of the table; null without an estimate. psi(1, 2) has the error of theta(2).
 joint_propensities_schema = pa.schema(
     [
         pa.field("segment", pa.string()),
@@ -320,6 +329,7 @@ joint_propensities_schema = pa.schema(
         pa.field("browsing", pa.string(), nullable=False),
         pa.field("source", pa.string(), nullable=False),
         pa.field("note", pa.string(), nullable=False),
+        pa.field("covariance", pa.list_(pa.float64())),
     ]
 )
 

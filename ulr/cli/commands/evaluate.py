@@ -19,7 +19,15 @@ from ulr.warehouse.tables import open_warehouse
 
 EXAMPLE = "ulr evaluate --date 2026-01-01..2026-01-03 --model auto"
 
-SHOWN = ("ndcg_at_1", "ndcg_at_10", "map", "snips_dcg", "snips_arp", "ips_dcg", "pair_loss")
+SHOWN = (
+    "ndcg_at_1",
+    "ndcg_at_10",
+    "map",
+    "snips_dcg",
+    "snips_mean_relevant_rank",
+    "ips_dcg",
+    "pair_loss",
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
