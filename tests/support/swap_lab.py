@@ -70,16 +70,19 @@ def _walk(browsing, at, so_far, chance, positions, chances):  # noqa: PLR0917
     _walk(browsing, at + width, so_far + (1,) * width, stay, positions, chances)
 
 
-def pattern_probabilities(model: ClickModel, relevance: np.ndarray) -> np.ndarray:
-    """P(click pattern), queries equally likely. relevance: queries x positions."""
+def pattern_probabilities(
+    model: ClickModel, relevance: np.ndarray, weight: np.ndarray | None = None
+) -> np.ndarray:
+    """P(click pattern). relevance: queries x positions; weight: of the queries, or equal."""
     positions = relevance.shape[1]
+    weight = np.full(len(relevance), 1 / len(relevance)) if weight is None else weight
     attraction = model.negative + (model.positive - model.negative) * relevance
     if isinstance(model.browsing, Independent):
-        return _products(attraction * model.browsing.theta[:positions]).mean(axis=0)
+        return weight @ _products(attraction * model.browsing.theta[:positions])
     total = np.zeros(2**positions)
     examined, chance = examination_patterns(model.browsing, positions)
     for e, p in zip(examined, chance, strict=True):
-        total += p * _products(attraction * e).mean(axis=0)
+        total += p * (weight @ _products(attraction * e))
     return total
 
 
@@ -95,15 +98,22 @@ def _products(click: np.ndarray) -> np.ndarray:
 class SwapLab:
     """Buckets with exact pattern probabilities, ready to be drawn many times."""
 
-    def __init__(self, model: ClickModel, relevance: np.ndarray, buckets: list[str]):
+    def __init__(
+        self,
+        model: ClickModel,
+        relevance: np.ndarray,
+        buckets: list[str],
+        weight: np.ndarray | None = None,
+    ):
         self.positions = relevance.shape[1]
         self.bits = pattern_bits(self.positions)
         self.arms = {}
+        weight = np.full(len(relevance), 1 / len(relevance)) if weight is None else weight
+        kept = pattern_probabilities(model, relevance, weight)
         for name in buckets:
             order = permutation(parse_bucket(name), self.positions)
-            kept = pattern_probabilities(model, relevance)
-            self.arms[name] = (kept, pattern_probabilities(model, relevance[:, order]))
-        psi, alpha, beta = model.truth(relevance, np.full(len(relevance), 1 / len(relevance)))
+            self.arms[name] = (kept, pattern_probabilities(model, relevance[:, order], weight))
+        psi, alpha, beta = model.truth(relevance, weight)
         self.theta = np.diag(psi) / psi[0, 0]
         self.psi = psi * (self.theta[1] / psi[0, 1])
         self.alpha, self.beta = alpha, beta
