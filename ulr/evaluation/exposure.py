@@ -6,7 +6,8 @@ that have one examination curve. With the clicks c and sessions n of a unit at e
     rate = sum (c - n beta_k) / sum n alpha_k       (alpha = theta and beta = 0 without trust bias)
 
 is its relevance per session, and rhat = rate times the sessions of a list is the number of relevant
-sessions in that list. For one position this is clicks / theta_k (docs/methods.md section 7.2).
+sessions in that list. For one position this is clicks / theta_k. With `policy` weights a document
+must be as relevant in one list of its query as in any other (docs/methods.md section 7.2).
 """
 
 from __future__ import annotations

@@ -78,6 +78,11 @@ class Totals:
         gradients = {key: total[QUERY_SUMS:].reshape(2, -1) for key, total in self.sums.items()}
         return Totals(sums, {key: scatter(g) for key, g in gradients.items() if g.size})
 
+    @property
+    def has_propensity_errors(self) -> bool:
+        """Whether intervals contain the error of the propensities."""
+        return bool(self.scatter)
+
     def estimates(self) -> dict[Key, Estimate]:
         """Finish every key; keys without any weight are left out."""
         finished = ((key, finish(sums[:QUERY_SUMS], self.scatter.get(key)))

@@ -19,6 +19,11 @@ from ulr.warehouse.tables import open_warehouse
 
 EXAMPLE = "ulr evaluate --date 2026-01-01..2026-01-03 --model auto"
 
+# What the intervals contain besides the queries, by whether the propensities have errors.
+PROPENSITY_ERRORS = {
+    True: "the error of the propensities",
+    False: "propensities taken as exact, because theirs are unknown or given",
+}
 SHOWN = (
     "ndcg_at_1",
     "ndcg_at_10",
@@ -60,8 +65,8 @@ def result_table(outcome: EvaluationOutcome, names: Sequence[str]) -> Table:
     leads = {rival: metric_values(outcome.totals, names[0], rival) for rival in rankings}
     first = rankings[names[0]]
     table = Table(
-        title=f"evaluated on {query_count(first):,} queries; 95% intervals, clustered by query; "
-        "theta and psi taken as exact"
+        title=f"evaluated on {query_count(first):,} queries; 95% intervals, clustered by query, with "
+        f"{PROPENSITY_ERRORS[outcome.totals.has_propensity_errors]}"
     )
     headings = [*rankings, *(f"{names[0]} - {rival}" for rival in leads if rival != names[0])]
     for heading in ("", *headings):
