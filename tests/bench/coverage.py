@@ -1,15 +1,15 @@
 """Coverage of the 95% intervals that the product prints, in simulations with known truth.
 
-    python -m tests.bench.coverage [--quick] [--replications 300] [--seed 1]
+    python -m tests.bench.coverage [--quick] [--replications 300] [--seed 1] [--pages 100000]
 
 A cell is the percentage of intervals that contain the truth, over positions, pairs of positions or
 two models, and over replications. Goal: 93 to 97; cells outside are in bold, and those outside by
 more than two standard errors of the simulation are named below the table. Queries are drawn anew in
 every replication, with 50 sessions each on average; traffic is even or follows Zipf's law. theta is
 1 / k at 10 positions, examination is independent. Click metrics use the propensities of a swap
-experiment of 100,000 pages (affine: a million), read back from the published tables; a difference
-is that of two models. Curves learned without an experiment use six rankings of each query.
-Everything runs in one process, without Spark.
+experiment of --pages pages (affine: ten times as many), read back from the published tables. A
+difference is that of two models. Curves learned without an experiment use six rankings of each
+query. Everything runs in one process, without Spark.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ from ulr.propensity.swap_counts import SwapCounts
 from ulr.propensity.tables import curve_table, joint_table
 
 DEFAULTS = load_settings(None)
-PAGES = 100_000
 SESSIONS = 50  # per query
 EM_REPLICATIONS = 20  # the estimator fits nine models
 WORLDS = [World(queries, zipf) for zipf in (False, True) for queries in (200, 2000)]
@@ -57,7 +56,7 @@ Hits = Iterator[tuple[str, np.ndarray]]  # an interval's name, and whether each 
 def settings_of(estimator: str) -> Propensities:
     """Return the default settings; psi is imputed from the browsing model of the simulation."""
     return DEFAULTS.propensities.model_copy(
-        update={"estimator": estimator, "browsing_model": "independent"}
+        update={"estimator": estimator, "browsing_model": "independent", "min_clicks": 5}
     )
 
 
@@ -134,16 +133,16 @@ def covers(estimate: Estimate, truth: float) -> np.ndarray:
     return np.array([estimate.lower <= truth <= estimate.upper])
 
 
-def replicate(world: World, rng, truth, *, em: bool) -> Hits:
+def replicate(world: World, rng, truth, pages: int, *, em: bool) -> Hits:
     """Return all intervals of one replication."""
-    result = estimate_segment(None, Evidence(world.lab.draw(rng, PAGES)), settings_of("combined"))
+    result = estimate_segment(None, Evidence(world.lab.draw(rng, pages)), settings_of("combined"))
     yield from curve_hits("theta, swaps", result.curve)
     yield from psi_hits(result)
     exact = Examination(THETA, np.where(np.eye(K, dtype=bool), THETA, np.outer(THETA, THETA)))
     yield from metric_hits(world, rng, exact, truth, "theta exact")
     yield from metric_hits(world, rng, read_back(result), truth, "theta estimated")
 
-    fits = regressions(world.moments(rng, PAGES * 10))
+    fits = regressions(world.moments(rng, pages * 10))
     settings = settings_of("affine").model_copy(update={"beta_1": float(BETA[0])})
     trust = estimate_segment(None, Evidence(SwapCounts(K), trust=fits), settings)
     yield from affine_hits(trust.curve)
@@ -204,7 +203,7 @@ def cell_of(replications: Sequence[Sequence[np.ndarray]]) -> Cell:
     return Cell(100 * mean, 100 * float(error))
 
 
-def run(worlds: Sequence[World], replications: int, seed: int) -> dict[str, list[Cell]]:
+def run(worlds: Sequence[World], replications: int, seed: int, pages: int) -> dict[str, list[Cell]]:
     """Return the cells of every interval, one per world."""
     truth = truth_of(Queries.draw(np.random.default_rng(0), 400_000))
     rows: dict[str, list[Cell]] = {}
@@ -213,7 +212,7 @@ def run(worlds: Sequence[World], replications: int, seed: int) -> dict[str, list
         for n in range(replications):
             rng = np.random.default_rng([seed, number, n])
             own = defaultdict(list)
-            for name, inside in replicate(world, rng, truth, em=n < EM_REPLICATIONS):
+            for name, inside in replicate(world, rng, truth, pages, em=n < EM_REPLICATIONS):
                 own[name].append(inside)
             for name, parts in own.items():
                 hits[name].append(parts)
@@ -227,9 +226,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="20 replications, 200 queries")
     parser.add_argument("--replications", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pages", type=int, default=100_000, help="of swap experiments")
     args = parser.parse_args()
     worlds = [w for w in WORLDS if w.queries == 200] if args.quick else WORLDS
-    rows = run(worlds, 20 if args.quick else args.replications, args.seed)
+    rows = run(worlds, 20 if args.quick else args.replications, args.seed, args.pages)
     titles = [f"{'Zipf' if w.zipf else 'even'}, {w.queries:,}" for w in worlds]
     print("| interval | " + " | ".join(titles) + " |")
     print("|---" * (len(titles) + 1) + "|")

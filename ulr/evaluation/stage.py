@@ -12,7 +12,6 @@ from itertools import combinations
 from operator import add
 from typing import Any
 
-import numpy as np
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Evaluate
@@ -163,5 +162,5 @@ def _examination_values(plan: EvaluationPlan) -> dict[str, Any]:
     errors = plan.pooled.errors
     if errors is not None:
         values = errors.covariance, errors.psi_slope, errors.psi_covariance
-        curves["errors"] = [hashlib.sha256(np.ascontiguousarray(v)).hexdigest() for v in values]
+        curves["errors"] = [hashlib.sha256(v.tobytes()).hexdigest() for v in values]
     return curves

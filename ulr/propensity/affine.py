@@ -55,11 +55,11 @@ def _regress(position: int, rows: pa.Table) -> Regression:
     np.add.at(sums, block, np.stack([rows[name].to_numpy() for name in MOMENTS], axis=1))
     total = sums.sum(axis=0)
     covariance = jackknife(np.array([_fit(total - own) for own in sums]))
-    errors = np.sqrt(np.diag(covariance)).tolist()
-    documents, dof = pc.sum(rows["documents"]).as_py(), blocks.size - 1
+    slope, intercept, curvature = np.sqrt(np.diag(covariance)).tolist()
     return Regression(
-        position, documents, *_fit(total), *errors, dof=dof, covariance=float(covariance[0, 1])
-    )
+        position, pc.sum(rows["documents"]).as_py(), *_fit(total), slope, intercept, curvature,
+        blocks.size - 1, float(covariance[0, 1]),
+    )  # fmt: skip
 
 
 def _fit(moments: np.ndarray) -> tuple[float, float, float]:

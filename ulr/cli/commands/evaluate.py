@@ -64,10 +64,9 @@ def result_table(outcome: EvaluationOutcome, names: Sequence[str]) -> Table:
     rankings = {name: metric_values(outcome.totals, name) for name in (*names, LOGGING)}
     leads = {rival: metric_values(outcome.totals, names[0], rival) for rival in rankings}
     first = rankings[names[0]]
-    table = Table(
-        title=f"evaluated on {query_count(first):,} queries; 95% intervals, clustered by query, with "
-        f"{PROPENSITY_ERRORS[outcome.totals.has_propensity_errors]}"
-    )
+    contain = PROPENSITY_ERRORS[outcome.totals.has_propensity_errors]
+    queries = f"evaluated on {query_count(first):,} queries"
+    table = Table(title=f"{queries}; 95% intervals, clustered by query, with {contain}")
     headings = [*rankings, *(f"{names[0]} - {rival}" for rival in leads if rival != names[0])]
     for heading in ("", *headings):
         table.add_column(heading, no_wrap=True, justify="right" if heading else "left")
