@@ -63,7 +63,7 @@ def test_click_metrics_equal_a_loop_over_sessions(subject):
             continue
         sums = [click_sums([s], THETA, {d: -k for k, d in enumerate(s[0])}) for s in sessions]
         per_query.append({n: np.sum([s[n] for s in sums], axis=0) for n in sums[0]})
-    for name in ("dcg", "arp", "precision_at_1", "precision_at_3"):
+    for name in ("dcg", "mean_relevant_rank", "precision_at_1", "precision_at_3"):
         x, n, relevant = zip(*(sums[name] for sums in per_query), strict=True)
         for kind, w in (("ips", n), ("snips", relevant)):
             value, error = ratio(x, w)
@@ -111,7 +111,7 @@ def test_the_logged_ranking_is_the_mean_over_its_lists_weighted_by_sessions():
 
 @pytest.mark.parametrize("subject", ["m", LOGGING])
 def test_the_pair_loss_equals_a_loop_over_sessions(subject):
-    pairs = 3 + 1 + 3  # (x y z) and (z x y) have three clicked places, the list of a one pair
+    pairs = 11 * 3 + 4 * 1 + 7 * 3  # sessions of (x y z), of a's (x y), of (z x y), times pairs
     total = 0.0
     for query, sessions in sessions_of(GROUPS).items():
         for session in sessions:
@@ -160,7 +160,8 @@ def test_documents_without_features_rank_last_and_lists_end_at_the_depth_of_thet
     groups = groups_of(group("b", deep, {(1, 5): 2}))
     got = metric_values(evaluate_queries(join_features(groups, FEATURES), {"m": model}, PLAN), "m")
     ranks = rank_by([-math.inf, -math.inf, scores_of("b")["x"], scores_of("b")["y"]])
-    assert got["ips_arp"].value == pytest.approx(ranks[0] / THETA[0])  # theta has no position 5
+    want = ranks[0] / THETA[0]  # theta has no position 5
+    assert got["ips_mean_relevant_rank"].value == pytest.approx(want)
 
 
 def test_the_table_has_its_schema_and_one_row_per_key():
@@ -183,8 +184,8 @@ def test_every_computed_metric_is_listed_once_and_every_listed_one_is_computed()
 
 @pytest.mark.parametrize(
     ("name", "lower"),
-    [("arp", True), ("snips_arp", True), ("pair_loss", True), ("ndcg_at_10", False),
-     ("ips_precision_at_3", False)],
+    [("mean_relevant_rank", True), ("snips_mean_relevant_rank", True), ("pair_loss", True),
+     ("ndcg_at_10", False), ("ips_precision_at_3", False)],
 )  # fmt: skip
 def test_a_metric_has_one_direction_with_or_without_a_cut(name, lower):
     assert is_lower_better(name) == lower
@@ -193,7 +194,7 @@ def test_a_metric_has_one_direction_with_or_without_a_cut(name, lower):
 @pytest.mark.parametrize("browsing", ["independent", "row_skipping"])
 def test_click_metrics_agree_with_the_true_metrics_within_their_intervals(browsing):
     """In 10 worlds at least 8 of the 95% intervals contain the truth, and the mean is near it."""
-    inside, errors = {"dcg": 0, "arp": 0}, {"dcg": [], "arp": []}
+    inside, errors = {"dcg": 0, "mean_relevant_rank": 0}, {"dcg": [], "mean_relevant_rank": []}
     corpus = synthetic_corpus(3, 150, 10, 8)
     for seed in range(10):
         log = click_log(corpus, 150, 8, 60, model=browsing, seed=seed)
@@ -206,7 +207,7 @@ def test_click_metrics_agree_with_the_true_metrics_within_their_intervals(browsi
         rank = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1) + 1
         truth = {
             "dcg": (relevant / np.log2(1 + rank)).sum(axis=1).mean(),
-            "arp": (relevant * rank).sum(axis=1).mean(),
+            "mean_relevant_rank": (relevant * rank).sum(axis=1).mean(),
         }
         for name, value in truth.items():
             estimate = got[f"ips_{name}"]

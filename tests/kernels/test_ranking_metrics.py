@@ -26,7 +26,7 @@ def test_a_list_by_hand():
     assert got["ndcg_at_1"] == 0
     assert got["ndcg_at_3"] == pytest.approx((3 / log2(3) + 1 / log2(4)) / ideal)
     assert got["map"] == pytest.approx((1 / 2 + 2 / 3) / 2)
-    assert got["arp"] == pytest.approx((2 + 3) / 2)
+    assert got["mean_relevant_rank"] == pytest.approx((2 + 3) / 2)
     assert got["err"] == pytest.approx(3 / 4 / 2 + 1 / 4 * 1 / 4 / 3)
 
 
@@ -41,7 +41,7 @@ def test_metrics_equal_the_plain_loops(rows):
     for k in (1, 3, 5, 10):
         assert got[f"ndcg_at_{k}"] == pytest.approx(oracle.ndcg(scores, labels, k))
     assert got["map"] == pytest.approx(oracle.average_precision(scores, labels))
-    assert got["arp"] == pytest.approx(oracle.relevant_position(scores, labels))
+    assert got["mean_relevant_rank"] == pytest.approx(oracle.relevant_position(scores, labels))
     assert got["err"] == pytest.approx(oracle.reciprocal_rank(scores, labels, 4))
 
 

@@ -43,7 +43,7 @@ def test_an_estimate_against_the_anchor_must_also_exclude_two_margins():
     assert comparison(-MARGIN, 0.02).accepts(anchor=False)
     assert not comparison(-1.01 * MARGIN, 0.001).accepts(anchor=False)
     assert not comparison(0.0, 0.02).accepts(anchor=True)
-    needed = 0.75 * 1.96 * 0.02 - 2 * MARGIN
+    needed = 1.37 * 0.02 - 2 * MARGIN
     assert comparison(1.01 * needed, 0.02).accepts(anchor=True)
     assert not comparison(0.99 * needed, 0.02).accepts(anchor=True)
 

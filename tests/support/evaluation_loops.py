@@ -6,11 +6,18 @@ import math
 
 
 def ratio(xs, ws):
-    """Return the value and standard error of sum x / sum w with queries as clusters."""
-    n, top, bottom = len(xs), sum(xs), sum(ws)
+    """Return the value and standard error of sum x / sum w with queries as clusters.
+
+    A residual x - value w keeps (1 - share)^2 of its own variance and share^2 of that of every
+    other query; variances are taken in proportion to w^2.
+    """
+    top, bottom = sum(xs), sum(ws)
     value = top / bottom
-    scatter = sum((x - value * w) ** 2 for x, w in zip(xs, ws, strict=True))
-    return value, math.sqrt(n / (n - 1) * scatter) / bottom
+    shares = [w / bottom for w in ws]
+    scatter = sum((x / bottom - value * h) ** 2 for x, h in zip(xs, shares, strict=True))
+    whole = sum(h**2 for h in shares)
+    kept = sum((1 - h) ** 2 * h**2 + h**2 * (whole - h**2) for h in shares)
+    return value, math.sqrt(scatter * whole / kept)
 
 
 def rank_by(scores):
@@ -24,7 +31,10 @@ def click_sums(sessions, theta, scores):
 
     sessions: (documents, clicks) of each session.
     """
-    totals = {name: [0.0, 0, 0.0] for name in ("dcg", "arp", "precision_at_1", "precision_at_3")}
+    totals = {
+        name: [0.0, 0, 0.0]
+        for name in ("dcg", "mean_relevant_rank", "precision_at_1", "precision_at_3")
+    }
     for documents, clicks in sessions:
         ranks = rank_by([scores[d] for d in documents])
         for sums in totals.values():
@@ -34,7 +44,7 @@ def click_sums(sessions, theta, scores):
                 continue
             weight = 1 / theta[k]
             values = {
-                "dcg": 1 / math.log2(1 + ranks[k]), "arp": ranks[k],
+                "dcg": 1 / math.log2(1 + ranks[k]), "mean_relevant_rank": ranks[k],
                 "precision_at_1": float(ranks[k] <= 1), "precision_at_3": (ranks[k] <= 3) / 3,
             }  # fmt: skip
             for name, value in values.items():

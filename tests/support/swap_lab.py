@@ -71,18 +71,21 @@ def _walk(browsing, at, so_far, chance, positions, chances):  # noqa: PLR0917
     _walk(browsing, at + width, so_far + (1,) * width, stay, positions, chances)
 
 
-def pattern_probabilities(model: ClickModel, relevance: np.ndarray) -> np.ndarray:
-    """P(click pattern), queries equally likely. relevance: queries x positions."""
+def pattern_probabilities(
+    model: ClickModel, relevance: np.ndarray, weight: np.ndarray | None = None
+) -> np.ndarray:
+    """P(click pattern). relevance: queries x positions; weight: of the queries, or equal."""
     positions = relevance.shape[1]
+    weight = np.full(len(relevance), 1 / len(relevance)) if weight is None else weight
     attraction = model.negative + (model.positive - model.negative) * relevance
     if isinstance(model.browsing, Independent):
-        return _products(attraction * model.browsing.theta[:positions]).mean(axis=0)
+        return weight @ _products(attraction * model.browsing.theta[:positions])
     if isinstance(model.browsing, Cascade):
-        return _cascade_patterns(model.browsing, attraction)
+        return weight @ _cascade_patterns(model.browsing, attraction)
     total = np.zeros(2**positions)
     examined, chance = examination_patterns(model.browsing, positions)
     for e, p in zip(examined, chance, strict=True):
-        total += p * _products(attraction * e).mean(axis=0)
+        total += p * (weight @ _products(attraction * e))
     return total
 
 
@@ -96,7 +99,7 @@ def _products(click: np.ndarray) -> np.ndarray:
 
 
 def _cascade_patterns(browsing: Cascade, attraction: np.ndarray) -> np.ndarray:
-    """P(click pattern) of users who stop: those who read on, and those who have left."""
+    """P(click pattern) of users who stop, per query: those who read on, and those who have left."""
     reading, left = np.ones((len(attraction), 1)), np.zeros((len(attraction), 1))
     for k in range(attraction.shape[1]):
         c, stay = attraction[:, k, None], browsing.beta
@@ -104,21 +107,28 @@ def _cascade_patterns(browsing: Cascade, attraction: np.ndarray) -> np.ndarray:
         none, one = reading * (1 - c), reading * c
         left = np.hstack([left + none * (1 - stay), one * (1 - after_click)])
         reading = np.hstack([none * stay, one * after_click])
-    return (reading + left).mean(axis=0)
+    return reading + left
 
 
 class SwapLab:
     """Buckets with exact pattern probabilities, ready to be drawn many times."""
 
-    def __init__(self, model: ClickModel, relevance: np.ndarray, buckets: list[str]):
+    def __init__(
+        self,
+        model: ClickModel,
+        relevance: np.ndarray,
+        buckets: list[str],
+        weight: np.ndarray | None = None,
+    ):
         self.positions = relevance.shape[1]
         self.bits = pattern_bits(self.positions)
         self.arms = {}
+        weight = np.full(len(relevance), 1 / len(relevance)) if weight is None else weight
+        kept = pattern_probabilities(model, relevance, weight)
         for name in buckets:
             order = permutation(parse_bucket(name), self.positions)
-            kept = pattern_probabilities(model, relevance)
-            self.arms[name] = (kept, pattern_probabilities(model, relevance[:, order]))
-        psi, alpha, beta = model.truth(relevance, np.full(len(relevance), 1 / len(relevance)))
+            self.arms[name] = (kept, pattern_probabilities(model, relevance[:, order], weight))
+        psi, alpha, beta = model.truth(relevance, weight)
         self.theta = np.diag(psi) / psi[0, 0]
         self.psi = psi * (self.theta[1] / psi[0, 1])
         self.alpha, self.beta = alpha, beta

@@ -59,7 +59,7 @@ def test_a_window_of_old_groups_without_its_log_gives_the_same_tables(spark, old
     for stage in ("propensities", "pairs"):
         assert main([stage, *WINDOW, *FLAGS, "--force"]) == 0, capsys.readouterr().err
     assert main(["train", *FLAGS, "--force"]) == 0
-    # Notes have other words, diagnostics other last bits, and curves and pairs more columns.
+    # Notes have other words, diagnostics other last bits, and the others more columns.
     for table, before in curves.items():
         assert old.read(table).select(before.column_names).equals(before)
     assert old.read("pairs", method).select(pairs.column_names).equals(pairs)

@@ -284,6 +284,7 @@ class Evaluate(Section):
 
     holdout: Literal["query", "time", "none"]
     correction: Literal["theta", "affine"]
+    weights: Literal["position", "policy"]
     precision_cuts: list[Count]
     max_label: Count
     segments: bool

@@ -1,8 +1,10 @@
-"""NDCG, MAP, ARP and ERR on golden labels, per query that was shown (docs/methods.md section 7).
+"""NDCG, MAP, ERR and the mean rank of relevant documents on golden labels, per query.
+
+The queries are those that were shown (docs/methods.md section 7.1).
 
 A model ranks all labelled documents of a query. The logged ranking is evaluated list by list, each
-list weighted by its sessions; documents that a list did not show follow in the order of the
-features table.
+list weighted by its sessions; documents that a list did not show follow in the order of a hash, by
+which documents with equal scores are ranked, too.
 """
 
 from __future__ import annotations
@@ -38,16 +40,18 @@ class LabelledLists:
 
 
 def load_labels(shown: ShownDocuments, max_label: int) -> LabelledLists:
-    """Collect the labels of documents with features, by query, in the order of the features."""
+    """Collect the labels of documents with features, by query and hash of the document."""
     window = shown.window
     rows = np.flatnonzero((window.labels >= 0) & (window.feature_row >= 0))
     _check_labels(window, rows, max_label)
+    query = np.searchsorted(window.query_rows, rows, side="right")
+    rows = rows[np.lexsort((shown.row_hash[rows], query))]
     index = np.full(window.labels.size, -1)
     index[rows] = np.arange(rows.size)
     return LabelledLists(
         row=window.feature_row[rows],
         labels=window.labels[rows].astype(float),
-        offsets=np.searchsorted(rows, window.query_rows).astype(np.int64),
+        offsets=np.searchsorted(np.sort(rows), window.query_rows).astype(np.int64),
         of_shown=index[window.row_of],
         max_label=max_label,
     )

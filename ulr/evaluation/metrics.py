@@ -7,15 +7,17 @@ one of the functions and list it in METRICS; `ulr/report/metrics.py` has the nam
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from ulr.config.settings import Evaluate
-from ulr.evaluation.counterfactual import click_metrics, estimate_relevance, new_positions
+from ulr.evaluation.counterfactual import click_metrics, new_positions
+from ulr.evaluation.exposure import Relevance, curve_of_groups, estimate_relevance
 from ulr.evaluation.golden import LabelledLists, golden_metrics, load_labels
 from ulr.evaluation.pairwise import pair_loss, weigh_shown
+from ulr.evaluation.propensity_errors import PropensityScatter, propensity_scatter
 from ulr.evaluation.shown import ShownDocuments, load_shown
 from ulr.evaluation.totals import Column
 from ulr.features.window import Window, cut_window
@@ -36,6 +38,20 @@ class EvaluationPlan:
     sigmoid: float = 1.0
     against: Sequence[tuple[str, str]] = ()
 
+    @property
+    def affine(self) -> bool:
+        """Whether clicks are corrected for trust bias."""
+        return self.settings.correction == "affine"
+
+    @property
+    def scatter(self) -> PropensityScatter | None:
+        """From the gradients of a metric's sums to their covariance."""
+        return propensity_scatter(self.pooled.errors, affine=self.affine)
+
+    def for_tasks(self) -> EvaluationPlan:
+        """Return the plan without errors of the propensities, which only the driver needs."""
+        return replace(self, pooled=replace(self.pooled, errors=None))
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -48,7 +64,7 @@ class Evidence:
     shown: ShownDocuments
     whole: ShownDocuments
     labelled: LabelledLists
-    rhat: np.ndarray
+    relevance: Relevance
     pairs: WeightedPairs
 
 
@@ -77,11 +93,19 @@ def _golden(data: Evidence, ranking: Ranking) -> list[Column]:
 
 
 def _clicks(data: Evidence, ranking: Ranking) -> list[Column]:
-    return click_metrics(data.shown, data.rhat, ranking.ranks, data.plan.settings.precision_cuts)
+    cuts = data.plan.settings.precision_cuts
+    return click_metrics(data.shown, data.relevance, ranking.ranks, cuts)
 
 
 def _pair_loss(data: Evidence, ranking: Ranking) -> list[Column]:
-    return [pair_loss(data.shown, data.pairs, ranking.scores, sigmoid=data.plan.sigmoid)]
+    plan = data.plan
+    theta = np.stack([own.theta for own in (plan.pooled, *plan.by_segment.values())])
+    loss = pair_loss(
+        data.shown, data.pairs, ranking.scores, theta, sigmoid=plan.sigmoid,
+        curve=curve_of_groups(data.shown, plan.by_segment),
+        width=theta.shape[1] * (2 if plan.affine else 1),
+    )  # fmt: skip
+    return [loss]
 
 
 def _positions(data: Evidence, ranking: Ranking) -> list[Column]:
@@ -91,12 +115,12 @@ def _positions(data: Evidence, ranking: Ranking) -> list[Column]:
 METRICS = (
     Metric("ndcg", "higher", "golden", _golden),
     Metric("map", "higher", "golden", _golden),
-    Metric("arp", "lower", "golden", _golden),
+    Metric("mean_relevant_rank", "lower", "golden", _golden),
     Metric("err", "higher", "golden", _golden),
     Metric("ips_dcg", "higher", "clicks", _clicks),
     Metric("snips_dcg", "higher", "clicks", _clicks),
-    Metric("ips_arp", "lower", "clicks", _clicks),
-    Metric("snips_arp", "lower", "clicks", _clicks),
+    Metric("ips_mean_relevant_rank", "lower", "clicks", _clicks),
+    Metric("snips_mean_relevant_rank", "lower", "clicks", _clicks),
     Metric("ips_precision", "higher", "clicks", _clicks),
     Metric("snips_precision", "higher", "clicks", _clicks),
     Metric("pair_loss", "lower", "clicks", _pair_loss),
@@ -115,14 +139,16 @@ def load_evidence(window: Window, plan: EvaluationPlan) -> Evidence:
     whole = load_shown(window)
     deep = whole.lists.lengths.max(initial=0) > plan.pooled.depth
     shown = load_shown(cut_window(window, plan.pooled.depth)) if deep else whole
-    affine = plan.settings.correction == "affine"
+    policy = plan.settings.weights == "policy"
     joint = make_pair_config("joint", plan.pooled, plan.by_segment, co_click_variance=np.inf)
     return Evidence(
         plan=plan,
         shown=shown,
         whole=whole,
         labelled=load_labels(whole, plan.settings.max_label),
-        rhat=estimate_relevance(shown, plan.pooled, plan.by_segment, affine=affine),
+        relevance=estimate_relevance(
+            shown, plan.pooled, plan.by_segment, affine=plan.affine, policy=policy
+        ),
         pairs=weigh_shown(shown, joint),
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ulr.engine.columns import hashes
 from ulr.features.window import Window
 from ulr.kernels.layout import Ragged
 from ulr.kernels.patterns import count_positions
@@ -16,7 +17,8 @@ class ShownDocuments:
     """The documents of many displayed lists (groups), list after list; all arrays are int64.
 
     Per document: group and query (indices), position (from 1), clicks, feature_row (row of the
-    window's feature matrix, -1 without features). Per group: sessions.
+    window's feature matrix, -1 without features). Per group: sessions. row_hash: uint64 per row of
+    the window, a hash of query and document.
     """
 
     window: Window
@@ -27,6 +29,7 @@ class ShownDocuments:
     clicks: np.ndarray
     feature_row: np.ndarray
     sessions: np.ndarray
+    row_hash: np.ndarray
 
     @property
     def queries(self) -> int:
@@ -55,9 +58,10 @@ class ShownDocuments:
         return scores
 
     def ranks(self, scores: np.ndarray) -> np.ndarray:
-        """Rank the documents of each list by score, from 1; equal scores keep their order."""
+        """Rank the documents of each list by score, from 1; equal scores by hash."""
         ranks = np.empty(scores.size, np.int64)
-        ranks[np.lexsort((self.position, -scores, self.group))] = self.lists.within() + 1
+        by_hash = self.row_hash[self.window.row_of]
+        ranks[np.lexsort((by_hash, -scores, self.group))] = self.lists.within() + 1
         return ranks
 
 
@@ -75,4 +79,15 @@ def load_shown(window: Window) -> ShownDocuments:
         clicks=clicks,
         feature_row=window.feature_row[window.row_of],
         sessions=sessions,
+        row_hash=_hash_rows(window),
     )
+
+
+def _hash_rows(window: Window) -> np.ndarray:
+    """Return a hash of the query and the document of each row, uint64.
+
+    Equal scores are ranked by it: in the order of a table or of a page, which may be a good
+    ranking, a model that cannot tell documents apart would look good.
+    """
+    seeds = hashes(window.query_ids)[Ragged(window.query_rows).owner()]
+    return hashes(window.names, seeds)

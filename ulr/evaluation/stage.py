@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial, reduce
 from itertools import combinations
 from operator import add
@@ -36,6 +37,7 @@ NO_HOLDOUT = (
 )
 # The sums that the table is computed from; readers of tables skip names that begin with _.
 TOTALS = "_totals.json"
+FORMAT = "totals with propensity errors"  # its key; earlier versions wrote another one
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,7 @@ def build_evaluation(
         write=write,
         force=force,
     )
-    if totals is None:
-        totals = _read_totals(warehouse, outcome.manifest)
+    totals = totals or _read_totals(warehouse, outcome.manifest) or Totals()
     return EvaluationOutcome(outcome.manifest, outcome.skipped, outcome.damage, totals)
 
 
@@ -117,15 +118,17 @@ def evaluate_models(
     test_fraction: float = 0.0,
 ) -> Totals:
     """Evaluate models (LightGBM text by name) in Spark tasks; the driver collects totals only."""
-    evaluate = partial(evaluate_partition, models=dict(models), plan=plan)
+    evaluate = partial(evaluate_partition, models=dict(models), plan=plan.for_tasks())
     tasks = window.map(spark, evaluate, EVALUATED, split=split, test_fraction=test_fraction)
-    return reduce(add, (read_totals(row.totals) for row in sorted(tasks.collect())), Totals())
+    parts = (read_totals(row.totals) for row in sorted(tasks.collect()))
+    return reduce(add, parts, Totals()).with_propensity_errors(plan.scatter)
 
 
 def published_totals(warehouse: Warehouse, method: str, text: str) -> Totals | None:
-    """Return the published totals of a method's model, or None if they are of another model.
+    """Return the published totals of a method's model.
 
-    text: the model in LightGBM's text format.
+    None if they are of another model, or if an earlier version published them. text: the model in
+    LightGBM's text format.
     """
     manifest = warehouse.current("metrics", _partition(partition_name(method)))
     if manifest is None or manifest.inputs["models"].get(method) != fingerprint(text):
@@ -136,7 +139,7 @@ def published_totals(warehouse: Warehouse, method: str, text: str) -> Totals | N
 def _publish_totals(metrics: WriteTransaction, totals: Totals) -> None:
     table = metrics_table(totals)
     metrics.write_table(table)
-    TableFiles(metrics.url).write_json({"totals": totals.to_json()}, TOTALS)
+    TableFiles(metrics.url).write_json({FORMAT: totals.to_json()}, TOTALS)
     metrics.publish({"rows": table.num_rows})
 
 
@@ -144,15 +147,24 @@ def _partition(name: str) -> str:
     return f"stage={STAGE}-{name}"
 
 
-def _read_totals(warehouse: Warehouse, manifest: Manifest) -> Totals:
-    return read_totals(json.loads(warehouse.read_file(manifest, TOTALS))["totals"])
+def _read_totals(warehouse: Warehouse, manifest: Manifest) -> Totals | None:
+    """Return the published totals, or None if an earlier version wrote them."""
+    text = json.loads(warehouse.read_file(manifest, TOTALS)).get(FORMAT)
+    return None if text is None else read_totals(text)
 
 
 def _examination_values(plan: EvaluationPlan) -> dict[str, Any]:
-    """Return the propensities as JSON values, for the fingerprint."""
-    return {
-        str(name): [
-            v.tolist() if isinstance(v, np.ndarray) else v for v in asdict(examination).values()
-        ]
-        for name, examination in [(None, plan.pooled), *plan.by_segment.items()]
+    """Return the propensities and their errors as JSON values, for the fingerprint."""
+    curves = {
+        str(name): [_plain(getattr(own, f.name)) for f in fields(own) if f.name != "errors"]
+        for name, own in [(None, plan.pooled), *plan.by_segment.items()]
     }
+    errors = plan.pooled.errors
+    if errors is not None:
+        values = errors.covariance, errors.psi_slope, errors.psi_covariance
+        curves["errors"] = [hashlib.sha256(v.tobytes()).hexdigest() for v in values]
+    return curves
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value

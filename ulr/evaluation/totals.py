@@ -1,39 +1,43 @@
-"""Every estimate is a ratio of two sums over queries, kept as six totals that add.
+"""Totals of every metric: sums over queries that add over partitions.
 
-    r = sum x / sum w,    Var r = n / (n - 1) * sum (x - r w)^2 / (sum w)^2
-
-This is the linearised variance of a ratio with whole queries as clusters (Cochran 1977, chapters 2
-and 6). With w = 1 it is a mean with its usual standard error. Two models share w, so the
-difference of their ratios is the ratio of x_a - x_b: a paired comparison needs the same six totals.
-
-The variance covers the queries only. Click weights (theta, psi) are treated as exact: their error
-is the same for all models, and is not included.
+A metric is a ratio of two sums over queries, `estimate.py` turns its totals into an interval. Two
+models share w, so the difference of their ratios is the ratio of x_a - x_b: a paired comparison
+needs the same totals. The totals also contain the gradients of both sums by the propensities. The
+error of the propensities is the same in all partitions, so it enters after all totals are added.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import stdtr, stdtrit  # scipy.stats takes half a second to import
 
+from ulr.evaluation.estimate import Estimate, finish
 from ulr.warehouse.schema import metrics_schema
 
-CONFIDENCE = 0.95
 STAGE = "evaluate"  # in the table `metrics`
+QUERY_SUMS = 8  # the first totals of a key; its gradients follow
+NO_GRADIENT = np.zeros((2, 0))
+
+# From the gradients of sum x and sum w, (2, parameters), to the covariance of the two sums.
+Scatter = Callable[[np.ndarray], np.ndarray]
 
 
 class Column(NamedTuple):
-    """A metric of every query: x and w (float64). position: None, or the one it describes."""
+    """A metric of every query: x and w (float64). position: None, or the one it describes.
+
+    gradient: (2, parameters), the derivatives of sum x and of sum w by the propensities.
+    """
 
     name: str
     position: int | None
     x: np.ndarray
     w: np.ndarray
+    gradient: np.ndarray = NO_GRADIENT
 
 
 class Key(NamedTuple):
@@ -47,43 +51,60 @@ class Key(NamedTuple):
     name: str
 
 
-class Estimate(NamedTuple):
-    """A value with its standard error, 95% interval, p-value against 0, and number of queries."""
-
-    value: float
-    standard_error: float
-    lower: float
-    upper: float
-    p_value: float
-    queries: int
-
-
 @dataclass(frozen=True)
 class Totals:
-    """Per key: queries with w != 0, then sums of x, w, x^2, x w and w^2."""
+    """Per key: the sums that `finish` reads, followed by the gradients until these are replaced.
+
+    scatter: (2, 2) per key, the covariance of sum x and sum w by the error of the propensities.
+    """
 
     sums: Mapping[Key, np.ndarray] = field(default_factory=dict)
+    scatter: Mapping[Key, np.ndarray] = field(default_factory=dict)
 
     def __add__(self, other: Totals) -> Totals:
         """Add key by key; a missing key counts as 0."""
+        if self.scatter or other.scatter:
+            raise ValueError("add the totals before the error of the propensities")
         merged = dict(self.sums)
         for key, sums in other.sums.items():
             merged[key] = merged[key] + sums if key in merged else sums
         return Totals(merged)
 
+    def with_propensity_errors(self, scatter: Scatter | None) -> Totals:
+        """Replace the gradients by their scatter; None: the propensities have no error."""
+        sums = {key: total[:QUERY_SUMS] for key, total in self.sums.items()}
+        if scatter is None:
+            return Totals(sums)
+        gradients = {key: total[QUERY_SUMS:].reshape(2, -1) for key, total in self.sums.items()}
+        return Totals(sums, {key: scatter(g) for key, g in gradients.items() if g.size})
+
+    @property
+    def has_propensity_errors(self) -> bool:
+        """Whether intervals contain the error of the propensities."""
+        return bool(self.scatter)
+
     def estimates(self) -> dict[Key, Estimate]:
         """Finish every key; keys without any weight are left out."""
-        finished = ((key, finish(sums)) for key, sums in self.sums.items())
+        finished = ((key, finish(sums[:QUERY_SUMS], self.scatter.get(key)))
+                    for key, sums in self.sums.items())  # fmt: skip
         return {key: estimate for key, estimate in finished if estimate is not None}
 
     def to_json(self) -> str:
         """Return the totals as text, without loss."""
-        return json.dumps([[*key, sums.tolist()] for key, sums in self.sums.items()])
+        none = np.zeros((0, 2))
+        rows = [[*key, sums.tolist(), self.scatter.get(key, none).tolist()]
+                for key, sums in self.sums.items()]  # fmt: skip
+        return json.dumps(rows)
 
 
 def read_totals(text: str) -> Totals:
     """Read the text of `Totals.to_json`."""
-    return Totals({Key(*key): np.array(sums) for *key, sums in json.loads(text)})
+    sums, scatter = {}, {}
+    for *key, values, errors in json.loads(text):
+        sums[Key(*key)] = np.array(values)
+        if errors:
+            scatter[Key(*key)] = np.array(errors)
+    return Totals(sums, scatter)
 
 
 def total(
@@ -91,38 +112,21 @@ def total(
 ) -> Totals:
     """Sum the columns over their queries."""
     sums = {}
-    for name, position, x, w in columns:
-        parts = [np.count_nonzero(w), x.sum(), w.sum(), x @ x, x @ w, w @ w]
-        sums[Key(subject, against, segment, position, name)] = np.array(parts, float)
+    for name, position, x, w, gradient in columns:
+        parts = [np.count_nonzero(w), x.sum(), w.sum(), x @ x, x @ w, w @ w, w @ w**2, w**2 @ w**2]
+        key = Key(subject, against, segment, position, name)
+        sums[key] = np.concatenate([np.array(parts, float), gradient.ravel()])
     return Totals(sums)
 
 
 def difference(first: Iterable[Column], second: Iterable[Column]) -> list[Column]:
     """Subtract query by query; both have the same metrics and the same w."""
-    return [Column(a.name, a.position, a.x - b.x, a.w) for a, b in zip(first, second, strict=True)]
+    return [_subtract(a, b) for a, b in zip(first, second, strict=True)]
 
 
-def finish(sums: np.ndarray) -> Estimate | None:
-    """Turn six totals into an estimate: None without weight, an infinite interval for one query."""
-    n, x, w, xx, xw, ww = sums
-    if w == 0:
-        return None
-    value = x / w
-    if n < 2:
-        return Estimate(value, np.inf, -np.inf, np.inf, 1.0, int(n))
-    # Rounding can leave a tiny negative number where every query agrees.
-    scatter = max(0.0, xx - 2 * value * xw + value**2 * ww)
-    error = float(np.sqrt(n / (n - 1) * scatter) / abs(w))
-    reach = stdtrit(n - 1, (1 + CONFIDENCE) / 2) * error
-    return Estimate(
-        float(value), error, value - reach, value + reach, _p_value(value, error, n), int(n)
-    )
-
-
-def _p_value(value: float, error: float, n: float) -> float:
-    if error == 0:
-        return 1.0 if value == 0 else 0.0
-    return float(2 * stdtr(n - 1, -abs(value) / error))
+def _subtract(a: Column, b: Column) -> Column:
+    gradient = np.stack([a.gradient[0] - b.gradient[0], a.gradient[1]])
+    return Column(a.name, a.position, a.x - b.x, a.w, gradient)
 
 
 def metric_values(totals: Totals, subject: str, against: str | None = None) -> dict[str, Estimate]:

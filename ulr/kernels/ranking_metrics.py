@@ -1,5 +1,6 @@
-"""NDCG@k, MAP, ARP and ERR of lists ranked by score (docs/methods.md section 7).
+"""NDCG@k, MAP, ERR and the mean rank of relevant documents, of lists ranked by score.
 
+docs/methods.md section 7.1.
 All metrics of a query without a positive label are NaN, so that the caller can skip and count it.
 Gains are 2^y - 1; documents with equal scores keep their input order.
 """
@@ -39,7 +40,7 @@ def _average_precision(labels: np.ndarray, order: np.ndarray, n: int) -> float:
 
 
 @kernel()
-def _relevant_position(labels: np.ndarray, order: np.ndarray, n: int) -> float:
+def _mean_relevant_rank(labels: np.ndarray, order: np.ndarray, n: int) -> float:
     """Return the mean rank, from 1, of the relevant documents; lower is better."""
     hits, total = 0, 0.0
     for r in range(n):
@@ -82,13 +83,13 @@ def _all_queries(
         for c in range(cuts.size):
             out[q, c] = _dcg(y, order, n, cuts[c]) / _dcg(y, ideal, n, cuts[c])
         out[q, cuts.size] = _average_precision(y, order, n)
-        out[q, cuts.size + 1] = _relevant_position(y, order, n)
+        out[q, cuts.size + 1] = _mean_relevant_rank(y, order, n)
         out[q, cuts.size + 2] = _reciprocal_rank(y, order, n, max_label)
 
 
 def metric_names(cuts: tuple[int, ...] = (1, 3, 5, 10)) -> list[str]:
     """Return the column names of `ranking_metrics`, as they are logged to the tracking server."""
-    return [*(f"ndcg_at_{k}" for k in cuts), "map", "arp", "err"]
+    return [*(f"ndcg_at_{k}" for k in cuts), "map", "mean_relevant_rank", "err"]
 
 
 def ranking_metrics(

@@ -22,7 +22,10 @@ MIN_BLOCKS = 3
 
 @dataclass(frozen=True)
 class Regression:
-    """y = intercept + slope x, and the curvature of a parabola; dof: of the standard errors."""
+    """y = intercept + slope x, and the curvature of a parabola; dof: of the standard errors.
+
+    covariance: of slope and intercept.
+    """
 
     position: int
     documents: int
@@ -33,6 +36,7 @@ class Regression:
     intercept_error: float
     curvature_error: float
     dof: float = np.inf
+    covariance: float = 0.0
 
 
 def regressions(moments: pa.Table) -> list[Regression]:
@@ -50,10 +54,12 @@ def _regress(position: int, rows: pa.Table) -> Regression:
     sums = np.zeros((blocks.size, len(MOMENTS)))
     np.add.at(sums, block, np.stack([rows[name].to_numpy() for name in MOMENTS], axis=1))
     total = sums.sum(axis=0)
-    variance = np.diag(jackknife(np.array([_fit(total - own) for own in sums])))
-    slope, intercept, curvature = np.sqrt(variance).tolist()
-    documents, dof = pc.sum(rows["documents"]).as_py(), blocks.size - 1
-    return Regression(position, documents, *_fit(total), slope, intercept, curvature, dof)
+    covariance = jackknife(np.array([_fit(total - own) for own in sums]))
+    slope, intercept, curvature = np.sqrt(np.diag(covariance)).tolist()
+    return Regression(
+        position, pc.sum(rows["documents"]).as_py(), *_fit(total), slope, intercept, curvature,
+        blocks.size - 1, float(covariance[0, 1]),
+    )  # fmt: skip
 
 
 def _fit(moments: np.ndarray) -> tuple[float, float, float]:
@@ -80,6 +86,7 @@ def affine_curve(
         for k in range(2, positions + 1)
     }
     notes = {}
+    joint = np.zeros((2 * positions, 2 * positions))
     for fit in fits:
         if fit.position > positions:
             continue
@@ -93,11 +100,23 @@ def affine_curve(
             continue
         alpha[i] = fit.slope * alpha[0]
         beta[i] = fit.intercept + fit.slope * beta_1
-        variance[i] = (fit.slope_error / fit.slope) ** 2
+        at = np.ix_([i, positions + i], [i, positions + i])
+        joint[at] = _log_slope_and_beta(fit, beta_1)
+        variance[i] = joint[i, i]
         del reasons[fit.position]
         notes[i] = f"standard error of the intercept {fit.intercept_error:.5f}"
     curve = make_curve(
         "affine", alpha / alpha[0], np.diag(variance), support, reasons, alpha=alpha, beta=beta,
-        dof=min((fit.dof for fit in fits), default=np.inf),
+        dof=min((fit.dof for fit in fits), default=np.inf), affine_covariance=joint,
     )  # fmt: skip
     return replace(curve, note=[notes.get(i, note) for i, note in enumerate(curve.note)])
+
+
+def _log_slope_and_beta(fit: Regression, beta_1: float) -> np.ndarray:
+    """Return the covariance (2, 2) of log slope and of beta = intercept + slope beta_1."""
+    of_line = np.array(
+        [[fit.slope_error**2, fit.covariance], [fit.covariance, fit.intercept_error**2]]
+    )
+    jacobian = np.array([[1 / fit.slope, 0.0], [beta_1, 1.0]])
+    result: np.ndarray = jacobian @ of_line @ jacobian.T
+    return result

@@ -10,6 +10,8 @@ import numpy as np
 import scipy  # loads scipy.optimize, which takes 0.3 s, when it is used
 from scipy.special import stdtrit
 
+from ulr.propensity.covariance import mixed_covariance
+
 IMPUTED = "imputed"  # the source of a theta that is not an estimate
 
 
@@ -39,8 +41,10 @@ class ThetaCurve:
     components  positions that comparisons link
     misfit      chi-square statistic of the comparisons and its degrees of freedom
     dof         degrees of freedom of the covariance: jackknife blocks less one, else infinite
-    own_weight  (K, K) or None: of a segment, log theta = A x_segment + (I - A) x_pooled before
-                smoothing; None is the identity
+    own_weight  (K, K) or None: of a segment, log theta = A x_own + (I - A) x_pooled before
+                smoothing and imputing; None is the identity
+    affine_covariance  (2 K, 2 K), of log theta and then beta; of a segment, of x_own
+    forward     (K, K) or None: log theta with imputed positions, by that of estimated ones
     relevance   of regression-EM only
     """
 
@@ -56,6 +60,8 @@ class ThetaCurve:
     beta: np.ndarray | None = None
     dof: float = np.inf
     own_weight: np.ndarray | None = None
+    affine_covariance: np.ndarray | None = None
+    forward: np.ndarray | None = None
     relevance: RelevanceFit | None = None
 
     @property
@@ -128,15 +134,17 @@ def fall_back(curve: ThetaCurve, pooled: ThetaCurve) -> ThetaCurve:
     """Replace the missing positions of a segment by the estimate over all traffic.
 
     This is for `affine`, whose slopes and intercepts cannot be shrunk apart. The source of these
-    positions becomes `pooled`. Their errors are taken as independent of the segment's own.
+    positions becomes `pooled`. `propensity/covariance.py` relates their errors.
     """
     missing = np.isnan(curve.theta) & ~np.isnan(pooled.theta)
 
     def merged(own: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
         return own if own is None or other is None else np.where(missing, other, own)
 
-    covariance = np.where(missing | missing[:, None], 0.0, curve.covariance)
-    covariance = np.where(missing & missing[:, None], pooled.covariance, covariance)
+    own_weight = np.diag(np.where(missing, 0.0, 1.0))
+    covariance = mixed_covariance(curve.covariance, pooled.covariance, own_weight)
+    unknown = np.isnan(curve.theta) & ~missing
+    covariance[unknown, :] = covariance[:, unknown] = np.nan
     source, note = list(curve.source), list(curve.note)
     for i in np.flatnonzero(missing):
         source[i], note[i] = "pooled", f"estimate over all traffic; this segment: {note[i]}"
@@ -146,7 +154,7 @@ def fall_back(curve: ThetaCurve, pooled: ThetaCurve) -> ThetaCurve:
         covariance=covariance,
         source=source,
         note=note,
+        own_weight=own_weight,
         alpha=merged(curve.alpha, pooled.alpha),
         beta=merged(curve.beta, pooled.beta),
-        own_weight=np.diag(~missing).astype(float),
     )

@@ -63,9 +63,12 @@ def impute_theta(curve: ThetaCurve, least: np.ndarray | None = None) -> ThetaCur
     for i in missing.tolist():
         source[i], note[i] = IMPUTED, "; ".join(filter(None, (text, note[i])))
     alpha, beta = _trust(curve, theta, known, missing)
+    by_position = np.zeros((curve.positions, curve.positions))
+    by_position[:, others] = forward
     return replace(
-        curve, theta=theta, covariance=covariance, source=source, note=note, alpha=alpha, beta=beta
-    )
+        curve, theta=theta, covariance=covariance, source=source, note=note, alpha=alpha,
+        beta=beta, forward=by_position,
+    )  # fmt: skip
 
 
 def least_theta(clicks: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ulr.errors import InvalidData, TemporaryFailure, UserError
+from ulr.propensity.examination_errors import ExaminationErrors, load_errors
 from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.tables import Warehouse
 
@@ -41,6 +42,8 @@ class Examination:
     continue_probability  P(a user goes on to the next position otherwise), or None
     click_model  what the diagnostics found: `affine` (trust bias), `cascade` (users stop after
                  clicks), or "" (clicks are examined and relevant)
+    errors       of the curve of all traffic and those of the segments loaded with it; None: no
+                 errors, or those of a segment, which are with all traffic
     """
 
     theta: np.ndarray
@@ -51,6 +54,7 @@ class Examination:
     stop_probability: float | None = None
     continue_probability: float | None = None
     click_model: str = ""
+    errors: ExaminationErrors | None = None
 
     @property
     def depth(self) -> int:
@@ -58,7 +62,7 @@ class Examination:
         return self.theta.size
 
     def cut(self, depth: int) -> Examination:
-        """Return the first `depth` positions."""
+        """Return the first `depth` positions, without errors."""
         alpha, beta = (None if x is None else x[:depth] for x in (self.alpha, self.beta))
         kappa = None if self.kappa is None else self.kappa[:depth, :depth]
         return replace(
@@ -119,7 +123,8 @@ def examination_of(theta: pa.Table, psi: pa.Table) -> tuple[Examination, BySegme
         )
     by_segment = {name: examination(name) for name in _segments(rows)}
     deep = {n: own.cut(pooled.depth) for n, own in by_segment.items() if own.depth >= pooled.depth}
-    return pooled, deep
+    errors = load_errors(theta, psi, [None, *deep], pooled.depth)
+    return replace(pooled, errors=errors), deep
 
 
 def load_file(url: str) -> tuple[Examination, BySegment]:

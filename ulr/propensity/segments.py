@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from ulr.config.settings import Propensities
 from ulr.propensity import diagnostics
 from ulr.propensity.browsing import BrowsingFit, fit_browsing
 from ulr.propensity.cascade import fit_cascade
 from ulr.propensity.click_model import ClickFindings
+from ulr.propensity.covariance import psi_covariance
 from ulr.propensity.curve import IMPUTED, ThetaCurve, fall_back, monotone
 from ulr.propensity.depth import extend_psi, impute_theta, least_theta
 from ulr.propensity.diagnostics import Finding, explained_by_stopping
@@ -24,9 +27,10 @@ class SegmentResult:
     """Estimates of one segment, or of all traffic (segment None).
 
     curve: with imputed positions, if the settings say so; `own` without them. browsing: the chosen
-    model. fits: all models that were fitted to the co-clicks. explainable: buckets whose
-    differences at untouched positions users who stop after clicks would cause. clicks: kappa and
-    the click model, from sums within rankings.
+    model. fits: all models that were fitted to the co-clicks. pair_covariance: (pairs, pairs), of
+    log psi relative to psi(1, 2), in the order of `pairs`. explainable: buckets whose differences
+    at untouched positions users who stop after clicks would cause. clicks: kappa and the click
+    model, from sums within rankings.
     """
 
     segment: str | None
@@ -36,6 +40,7 @@ class SegmentResult:
     browsing: BrowsingFit
     fits: list[BrowsingFit]
     findings: list[Finding]
+    pair_covariance: np.ndarray
     explainable: frozenset[str] = frozenset()
     clicks: ClickFindings = field(default_factory=ClickFindings)
 
@@ -93,8 +98,11 @@ def _complete(
         findings += diagnostics.browsing_findings(browsing, fits)
     findings += diagnostics.first_position_findings(curve, browsing, settings.theta_1)
     findings += diagnostics.trust_findings(evidence.trust, significance)
+    covariance = psi_covariance([(pair.k, pair.l) for pair in pairs], solution)
     explainable = frozenset() if swaps is None else explained_by_stopping(swaps, significance)
-    return SegmentResult(segment, estimated, curve, pairs, browsing, fits, findings, explainable)
+    return SegmentResult(
+        segment, estimated, curve, pairs, browsing, fits, findings, covariance, explainable
+    )
 
 
 def _curve_findings(own: ThetaCurve, evidence: Evidence, settings: Propensities) -> list[Finding]:

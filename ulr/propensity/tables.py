@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ulr.propensity.click_model import ClickFindings
+from ulr.propensity.covariance import affine_covariance, log_theta_covariance
 from ulr.propensity.diagnostics import FIRST_POSITION, Finding
 from ulr.propensity.examination import CASCADE
 from ulr.propensity.kappa import Kappa
@@ -24,7 +25,25 @@ Row = dict[str, Any]
 def curve_table(results: Sequence[SegmentResult]) -> pa.Table:
     """Return rows of `propensities_schema`."""
     rows = [row for result in results for row in _curve_rows(result)]
+    curves = [result.curve for result in results]
+    _add_lists(rows, "covariance", log_theta_covariance(curves))
+    affine = affine_covariance(curves)
+    if affine is not None:
+        _add_lists(rows, "beta_covariance", _beta_rows(affine, curves[0].positions))
     return _table(rows, propensities_schema)
+
+
+def _add_lists(rows: list[Row], name: str, values: np.ndarray) -> None:
+    """Add a column with the rows of a matrix; a row of zeros becomes null."""
+    for row, own in zip(rows, values, strict=True):
+        row[name] = own.tolist() if own.any() else None
+
+
+def _beta_rows(affine: np.ndarray, positions: int) -> np.ndarray:
+    """Return the covariances of beta with log theta of all rows, then with beta of all rows."""
+    curves = len(affine) // (2 * positions)
+    parts = affine.reshape(curves, 2, positions, curves, 2, positions)
+    return parts[:, 1].transpose(0, 1, 3, 2, 4).reshape(curves * positions, -1)
 
 
 def _curve_rows(result: SegmentResult) -> Iterable[Row]:
@@ -75,9 +94,10 @@ def joint_table(results: Sequence[SegmentResult]) -> pa.Table:
             "source": pair.source,
             "note": pair.note,
             **_kappa(result.clicks.kappa, pair.k, pair.l),
+            "covariance": own.tolist() if own.any() else None,
         }
         for result in results
-        for pair in result.pairs
+        for pair, own in zip(result.pairs, result.pair_covariance, strict=True)
     ]
     return _table(rows, joint_propensities_schema)
 
@@ -142,7 +162,13 @@ def _segment_json(result: SegmentResult) -> dict[str, Any]:
 
 
 def _records(table: pa.Table) -> list[Row]:
-    return table.drop_columns(["segment"]).to_pylist()
+    return without_covariances(table).drop_columns(["segment"]).to_pylist()
+
+
+def without_covariances(table: pa.Table) -> pa.Table:
+    """Return the table without the columns that hold a row of a matrix."""
+    lists = [name for name in table.column_names if name.endswith("covariance")]
+    return table.drop_columns(lists)
 
 
 def summary_lines(results: Sequence[SegmentResult]) -> list[str]:

@@ -12,9 +12,8 @@ from ulr.evaluation.totals import Estimate
 State = Literal["not worse", "worse", "undecided"]
 # Standard errors of a normal distribution: 97.5%, 90% and 80% of it are below.
 _TWO_SIDED_95, _ONE_SIDED_90, _POWER_80 = 1.960, 1.282, 0.842
-# A loss of this many margins against the anchor is promoted in at most 7% of the nights: the bound
-# that excludes it is this fraction of a 95% interval's half width below the estimate.
-_ANCHOR_MARGINS, _ANCHOR_BOUND = 2.0, 0.75
+# A loss of this many margins against the anchor is outside the interval of this many errors.
+_ANCHOR_MARGINS, _ANCHOR_ERRORS = 2.0, 1.37
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,9 @@ class Comparison:
         """Return whether the estimate is no worse than the margin.
 
         anchor: the rival does not change from night to night, so a loss against it is one of many
-        nights. A loss of two margins must then be outside a one-sided 93% interval, too.
+        nights. A loss of two margins must then be outside a one-sided 91% interval, too.
         """
-        bound = self.gain - _ANCHOR_BOUND * (self.gain - self.lower)
+        bound = self.gain - _ANCHOR_ERRORS * self.error
         return self.gain >= -self.margin and (not anchor or bound >= -_ANCHOR_MARGINS * self.margin)
 
     def times_more_data(self) -> float:

@@ -9,15 +9,15 @@ from ulr.report.format import known
 # In the order of the tables; the cutoff "_at_K" is not part of these names.
 NAMES = {
     "snips_dcg": "SNIPS DCG",
-    "snips_arp": "SNIPS average rank",
+    "snips_mean_relevant_rank": "SNIPS mean relevant rank",
     "snips_precision": "SNIPS precision",
     "ips_dcg": "IPS DCG",
-    "ips_arp": "IPS average rank",
+    "ips_mean_relevant_rank": "IPS mean relevant rank",
     "ips_precision": "IPS precision",
     "pair_loss": "pairwise loss",
     "ndcg": "NDCG",
     "map": "MAP",
-    "arp": "average rank (labels)",
+    "mean_relevant_rank": "mean relevant rank (labels)",
     "err": "ERR",
 }
 LOGGING, CHAMPION, LABELS, NAIVE = "logging", "champion", "labels", "naive"

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from ulr.config.settings import Settings
 from ulr.errors import UserError
 from ulr.models.published import evaluation_name, read_model, read_record, weight_health
+from ulr.propensity.tables import without_covariances
 from ulr.report.facts import Row
 from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.manifest import Manifest
@@ -49,7 +50,7 @@ def propensity_parts(
             continue
         dates = _dates(manifest.inputs)
         if dates == _texts(window):
-            parts[name] = warehouse.read(table).to_pylist()
+            parts[name] = without_covariances(warehouse.read(table)).to_pylist()
         else:
             missing[name] = (f"The published propensities are of another window, {dates[0]} to "
                              f"{dates[-1]}.")  # fmt: skip

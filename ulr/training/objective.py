@@ -45,8 +45,8 @@ def make_nonnegative(pairs: PairLists) -> PairLists:
     Under `joint`, a pair with both documents clicked has the weight a_i - a_ij < 0. With few
     sessions the sum u_ij can be negative, although it estimates r_i (1 - r_j) >= 0. The loss of
     such a pair has no minimum, so boosting would not converge. The order of the two documents
-    depends on u_ij - u_ji only, which is unbiased and does not change here. The table and the
-    validation loss keep the original weights, so that the loss stays unbiased.
+    depends on u_ij - u_ji only, which does not change here. The table and the validation loss keep
+    the original weights, so that the minimiser of a pair's expected loss does not change either.
     """
     shortfall = -np.minimum(np.minimum(pairs.u_ij, pairs.u_ji), 0)
     if not shortfall.any():

@@ -1,7 +1,8 @@
 """Validation metrics, as totals over blocks of queries that add exactly over ranks.
 
-`pair_loss` is the loss of the validation pairs. Its weights are unbiased (`joint`), weighted by
-precision, and saturate with traffic (docs/methods.md section 5.1). Click metrics are misleading
+`pair_loss` is the loss of the validation pairs. Its weights are those of `joint`, multiplied by
+precision and saturated with traffic, which leaves the minimiser of each pair unchanged
+(docs/methods.md section 5.1, which says when `joint` is unbiased). Click metrics are misleading
 (Kurennoy 6.4). `ndcg_at_K` needs golden labels.
 """
 

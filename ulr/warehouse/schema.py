@@ -189,6 +189,7 @@ def with_weights(columns: Iterable[str]) -> pa.Schema:
 #   position  null for all positions
 #   standard_error, lower, upper, queries   of an estimate: standard error and 95% interval,
 #             clustered by query, and the number of queries
+#   propensity_error   the part of standard_error that the error of the propensities causes
 #   p_value   of a comparison, under the hypothesis that the two are equal
 metrics_schema = pa.schema(
     [
@@ -204,6 +205,7 @@ metrics_schema = pa.schema(
         pa.field("upper", pa.float64()),
         pa.field("p_value", pa.float64()),
         pa.field("queries", pa.int64()),
+        pa.field("propensity_error", pa.float64()),
     ]
 )
 
@@ -294,6 +296,9 @@ swap_documents_schema = pa.schema(
 #             all rows; null unless the diagnostics found such users
 #   click_model   affine (trust bias) | cascade (users stop after clicks), equal in all rows; null
 #             if the diagnostics found neither
+#   covariance    of log theta of this row with log theta of every row, in the order of the table;
+#             null without an error
+#   beta_covariance   of beta of this row with log theta of every row, then with beta of every row
 propensities_schema = pa.schema(
     [
         pa.field("segment", pa.string()),
@@ -312,6 +317,8 @@ propensities_schema = pa.schema(
         pa.field("stop_probability", pa.float64()),
         pa.field("continue_probability", pa.float64()),
         pa.field("click_model", pa.string()),
+        pa.field("covariance", pa.list_(pa.float64())),
+        pa.field("beta_covariance", pa.list_(pa.float64())),
     ]
 )
 
@@ -320,6 +327,8 @@ propensities_schema = pa.schema(
 #   source    estimated | imputed (from the model named in `browsing`) | insufficient (no estimate)
 #   kappa     co-click rate over the product of the click rates within rankings, over all traffic;
 #             null if it was not needed. Its standard error is null where it is imputed.
+#   covariance    of log psi relative to psi(1, 2) with that of every pair of the segment, in the
+#             order of the table; null without an estimate. psi(1, 2) has the error of theta(2).
 joint_propensities_schema = pa.schema(
     [
         pa.field("segment", pa.string()),
@@ -335,6 +344,7 @@ joint_propensities_schema = pa.schema(
         pa.field("note", pa.string(), nullable=False),
         pa.field("kappa", pa.float64()),
         pa.field("kappa_standard_error", pa.float64()),
+        pa.field("covariance", pa.list_(pa.float64())),
     ]
 )
 

@@ -19,7 +19,20 @@ from ulr.warehouse.tables import open_warehouse
 
 EXAMPLE = "ulr evaluate --date 2026-01-01..2026-01-03 --model auto"
 
-SHOWN = ("ndcg_at_1", "ndcg_at_10", "map", "snips_dcg", "snips_arp", "ips_dcg", "pair_loss")
+# What the intervals contain besides the queries, by whether the propensities have errors.
+PROPENSITY_ERRORS = {
+    True: "the error of the propensities",
+    False: "propensities taken as exact, because theirs are unknown or given",
+}
+SHOWN = (
+    "ndcg_at_1",
+    "ndcg_at_10",
+    "map",
+    "snips_dcg",
+    "snips_mean_relevant_rank",
+    "ips_dcg",
+    "pair_loss",
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,10 +64,9 @@ def result_table(outcome: EvaluationOutcome, names: Sequence[str]) -> Table:
     rankings = {name: metric_values(outcome.totals, name) for name in (*names, LOGGING)}
     leads = {rival: metric_values(outcome.totals, names[0], rival) for rival in rankings}
     first = rankings[names[0]]
-    table = Table(
-        title=f"evaluated on {query_count(first):,} queries; 95% intervals, clustered by query; "
-        "theta and psi taken as exact"
-    )
+    contain = PROPENSITY_ERRORS[outcome.totals.has_propensity_errors]
+    queries = f"evaluated on {query_count(first):,} queries"
+    table = Table(title=f"{queries}; 95% intervals, clustered by query, with {contain}")
     headings = [*rankings, *(f"{names[0]} - {rival}" for rival in leads if rival != names[0])]
     for heading in ("", *headings):
         table.add_column(heading, no_wrap=True, justify="right" if heading else "left")

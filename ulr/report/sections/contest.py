@@ -10,8 +10,8 @@ from ulr.report.charts.rows import IntervalsChart, Value
 from ulr.report.facts import Facts, Missing, Row, require
 from ulr.report.format import count, fixed, interval, known, p_value, signed
 
-DRAWN = ("snips_dcg", "snips_arp", "snips_precision_at_1", "snips_precision_at_3", "ips_dcg",
-         "ndcg_at_1", "ndcg_at_3", "ndcg_at_10", "map")  # fmt: skip
+DRAWN = ("snips_dcg", "snips_mean_relevant_rank", "snips_precision_at_1", "snips_precision_at_3",
+         "ips_dcg", "ndcg_at_1", "ndcg_at_3", "ndcg_at_10", "map")  # fmt: skip
 
 
 def context(facts: Facts) -> dict[str, Any]:
