@@ -1,4 +1,4 @@
-"""Intervals of click metrics cover the truth where theta has an error and where traffic is skewed."""
+"""Intervals of click metrics cover the truth although theta has an error."""
 
 import numpy as np
 
