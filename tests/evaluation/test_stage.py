@@ -56,7 +56,7 @@ def test_evaluate_publishes_once_and_prints_the_same_results_again(trained, caps
     out = capsys.readouterr().out
     assert all(
         text in out
-        for text in ("joint", "logging", "joint - naive", "p=", "the error of the propensities")
+        for text in ("joint", "logging", "joint - naive", "p=", "propensities taken as exact")
     )
     assert main(command) == 0
     again = capsys.readouterr().out
