@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.bench.coverage import run
+from tests.bench import coverage
 from tests.support.coverage_worlds import THETA, K, Queries, World
 from tests.support.evaluation_plans import evaluation_plan
 from tests.support.pair_samples import independent_propensities
@@ -51,8 +51,9 @@ def test_intervals_contain_the_error_of_theta():
     assert left_out <= 0.85
 
 
-def test_the_bench_of_coverage_measures_every_interval():
-    rows = run([World(60, zipf=True)], 2, 1, 20_000)
+def test_the_bench_of_coverage_measures_every_interval(monkeypatch):
+    monkeypatch.setattr(coverage, "POPULATION", 1000)
+    rows = coverage.run([World(60, zipf=True)], 2, 1, 200_000)
     names = " ".join(rows)
     for part in ("theta, swaps", "psi, estimated", "alpha", "beta", "ips_dcg", "snips_dcg",
                  "pair_loss difference", "all_pairs", "regression_em"):  # fmt: skip
