@@ -46,6 +46,7 @@ from ulr.propensity.tables import curve_table, joint_table
 
 DEFAULTS = load_settings(None)
 SESSIONS = 50  # per query
+POPULATION = 400_000  # queries whose mean is the truth
 EM_REPLICATIONS = 20  # the estimator fits nine models
 WORLDS = [World(queries, zipf) for zipf in (False, True) for queries in (200, 2000)]
 METRICS = ("ips_dcg", "snips_dcg", "ips_mean_relevant_rank", "snips_precision_at_3", "pair_loss")
@@ -205,7 +206,7 @@ def cell_of(replications: Sequence[Sequence[np.ndarray]]) -> Cell:
 
 def run(worlds: Sequence[World], replications: int, seed: int, pages: int) -> dict[str, list[Cell]]:
     """Return the cells of every interval, one per world."""
-    truth = truth_of(Queries.draw(np.random.default_rng(0), 400_000))
+    truth = truth_of(Queries.draw(np.random.default_rng(0), POPULATION))
     rows: dict[str, list[Cell]] = {}
     for number, world in enumerate(worlds):
         hits: dict[str, list[list[np.ndarray]]] = defaultdict(list)

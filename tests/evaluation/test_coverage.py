@@ -1,8 +1,8 @@
-"""Intervals of click metrics cover the truth if theta has an error, and under skewed traffic."""
+"""Intervals of click metrics cover the truth although theta has an error."""
 
 import numpy as np
 
-from tests.bench.coverage import run
+from tests.bench import coverage
 from tests.support.coverage_worlds import THETA, K, Queries, World
 from tests.support.evaluation_plans import evaluation_plan
 from tests.support.pair_samples import independent_propensities
@@ -28,7 +28,7 @@ def population():
 
 
 def test_intervals_contain_the_error_of_theta():
-    """theta is known to 9%: without its error, an interval covers about 70% of the truths."""
+    """theta is known to 9%. In 200 draws 95% of the intervals covered, 77% without its error."""
     covariance = np.diag([0.0, *[ERROR**2] * (K - 1)]).reshape(1, K, 1, K)
     scatter = PropensityScatter(ExaminationErrors(covariance, *PSI_PARTS), affine=False)
     world, truth = World(1500, zipf=False), population()
@@ -51,8 +51,9 @@ def test_intervals_contain_the_error_of_theta():
     assert left_out <= 0.85
 
 
-def test_the_bench_of_coverage_measures_every_interval():
-    rows = run([World(60, zipf=True)], 2, 1, 20_000)
+def test_the_bench_of_coverage_measures_every_interval(monkeypatch):
+    monkeypatch.setattr(coverage, "POPULATION", 1000)
+    rows = coverage.run([World(60, zipf=True)], 2, 1, 200_000)
     names = " ".join(rows)
     for part in ("theta, swaps", "psi, estimated", "alpha", "beta", "ips_dcg", "snips_dcg",
                  "pair_loss difference", "all_pairs", "regression_em"):  # fmt: skip

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit  # scipy.stats takes half a second to import
 
 CONFIDENCE = 0.95
+TINY = float(np.finfo(float).tiny)
 
 
 class Estimate(NamedTuple):
@@ -71,7 +72,8 @@ def _query_variance(sums: np.ndarray) -> tuple[float, float]:
     # Rounding can leave a tiny negative number where every query agrees.
     scatter = max(0.0, xx - 2 * value * xw + value**2 * ww) / w**2
     s2, s3, s4 = ww / w**2, w3 / w**3, w4 / w**4
-    return float(scatter * s2 / (s2 - 2 * s3 + s2**2)), max(float(s4 ** (-1 / 3)) - 1, 1.0)
+    kept = max(s2 - 2 * s3 + s2**2, TINY)  # 0 if a single query has all the weight
+    return float(scatter * s2 / kept), max(float(s4 ** (-1 / 3)) - 1, 1.0)
 
 
 def _p_value(value: float, error: float, dof: float) -> float:

@@ -22,7 +22,7 @@ EXAMPLE = "ulr evaluate --date 2026-01-01..2026-01-03 --model auto"
 # What the intervals contain besides the queries, by whether the propensities have errors.
 PROPENSITY_ERRORS = {
     True: "the error of the propensities",
-    False: "propensities taken as exact, because theirs are unknown or given",
+    False: "propensities taken as exact",  # given, or from a file or an earlier version
 }
 SHOWN = (
     "ndcg_at_1",
