@@ -17,6 +17,7 @@ from ulr.pairs.weights import (
     LEARNS_POSITIONS,
     NEEDS_ALL_PAIRS,
     floored,
+    pattern_theta,
     precision_table,
     stopping_of,
     weight_table,
@@ -149,7 +150,8 @@ def _table(
 ) -> np.ndarray:
     table = weight_table(method, examination, **clipping)
     if precise:
-        theta = floored(examination, clipping["propensity_floor"]).theta
+        used = floored(examination, clipping["propensity_floor"])
+        theta = pattern_theta(used) if method in BY_CLICK_PATTERN else used.theta
         table *= precision_table(method, theta)
     return table
 
