@@ -19,11 +19,18 @@ from ulr.pairs.weights import (
     METHOD_NAMES,
     METHODS,
     NEEDS_ALL_PAIRS,
+    pattern_theta,
     stopping_of,
     weight_table,
 )
 from ulr.propensity.examination import Examination
-from ulr.simulate.browsing import Continuous, Independent, RowSkipping, power_curve
+from ulr.simulate.browsing import (
+    Cascade,
+    Continuous,
+    Independent,
+    RowSkipping,
+    power_curve,
+)
 
 K = 6
 THETA = power_curve(K, 0.8)
@@ -302,6 +309,19 @@ def test_the_propensity_floor_bounds_both_theta_and_psi():
     table = weight_table("joint", EXAMINATION, propensity_floor=0.5)
     assert table.max() <= 1 / 0.5
     assert table.min() >= 1 - 1 / 0.5
+
+
+def test_the_second_moment_of_a_click_after_clicks_is_r_over_q():
+    phi, beta, r = 0.6, 0.9, np.array([0.9, 0.2, 0.6, 0.4, 0.8, 0.5])
+    rng = np.random.default_rng(3)
+    attractive = rng.random((1_000_000, K)) < r
+    clicks = attractive & Cascade(phi, beta).examine(rng, attractive)
+    above = np.cumsum(clicks, axis=1) - clicks
+    p = beta ** np.arange(K) * (1 - phi) ** above
+    psi = Cascade(phi, beta).truth(r[None], np.ones(1))
+    q = pattern_theta(Examination(np.diag(psi), psi, None, None, None, phi, beta))
+    np.testing.assert_allclose(np.mean((clicks / p) ** 2, axis=0), r / q, rtol=0.05)
+    np.testing.assert_array_equal(pattern_theta(Examination(THETA, PSI)), THETA)
 
 
 def test_the_settings_accept_every_method():

@@ -18,6 +18,7 @@ from ulr.pairs.weights import (
     NEEDS_ALL_PAIRS,
     NEEDS_NO_THETA,
     floored,
+    pattern_theta,
     precision_table,
     stopping_of,
     weight_table,
@@ -178,7 +179,8 @@ def _table(
 ) -> np.ndarray:
     table = weight_table(method, examination, **clipping)
     if precise:
-        theta = floored(examination, clipping["propensity_floor"]).theta
+        used = floored(examination, clipping["propensity_floor"])
+        theta = pattern_theta(used) if method in BY_CLICK_PATTERN else used.theta
         table *= precision_table(method, theta)
     return table
 

@@ -178,6 +178,23 @@ def precision_table(method: str, theta: np.ndarray) -> np.ndarray:
     return 2 / (inverse[:, None] + inverse)
 
 
+def pattern_theta(examination: Examination) -> np.ndarray:
+    """Return q, with E[(c_k / p_k)^2] = r_k / q_k: what theta is to weights 1 / theta.
+
+    1 / q_k = beta^-(k-1) prod over m < k of (1 + A_m phi / (1 - phi)). The mean attraction A_m
+    follows from theta(m + 1) = theta(m) beta (1 - phi A_m).
+    """
+    phi, beta = examination.stop_probability, examination.continue_probability
+    if not phi or not beta:
+        return examination.theta
+    stay = max(1 - phi, TINY_STAY)
+    ratio = examination.theta[1:] / examination.theta[:-1]
+    attraction = ((1 - ratio / beta) / phi).clip(0, 1)
+    fall = beta / (1 + attraction * phi / stay)
+    q: np.ndarray = np.cumprod(np.append(1.0, fall))
+    return q
+
+
 def floored(examination: Examination, floor: float) -> Examination:
     """Return the examination with lower bounds on theta, psi and alpha."""
     alpha = examination.alpha
