@@ -34,11 +34,11 @@ def test_only_unbiased_lambdamart_has_biases():
     assert TrainPlan("joint", 100, {}).initial_biases(4) is None
 
 
-def test_the_click_model_of_the_pairs_table_comes_first_among_the_candidates_of_auto():
+def test_the_click_model_of_the_pairs_table_is_the_last_candidate_of_auto():
     usual = TrainPlan("auto", 100, {}).candidates
     assert usual[0] == "joint with precision"
     assert TrainPlan("auto", 100, {}, click_model="cascade").candidates == (
-        "cascade with precision",
         *usual,
+        "cascade with precision",
     )
     assert TrainPlan("robust", 100, {}, click_model="cascade").candidates == ("robust",)

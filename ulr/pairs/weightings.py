@@ -63,11 +63,12 @@ CANDIDATES = (
 def candidates_for(click_model: str) -> tuple[Weighting, ...]:
     """Return the candidates of `auto` under the click model that the diagnostics found.
 
-    The method of the click model comes first: the others are biased then.
+    The method of the click model comes last: its weights are unbiased there, and noisy, so that it
+    has to be significantly better, like every other departure from the default.
     """
     if click_model not in _OWN_VALIDATION:
         return CANDIDATES
-    return (Weighting(click_model, click_model, precise=True), *CANDIDATES)
+    return (*CANDIDATES, Weighting(click_model, click_model, precise=True))
 
 
 def weightings_of(
