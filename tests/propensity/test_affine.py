@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from ulr.propensity.affine import Regression, affine_curve, regressions
-from ulr.propensity.diagnostics import trust_findings
+from ulr.propensity.experiment_checks import trust_findings
 from ulr.propensity.schema import moments_schema
 from ulr.simulate.clicks import relevance_of, trust_curve
 

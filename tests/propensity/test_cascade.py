@@ -15,7 +15,7 @@ from tests.support.swap_lab import (
     pair_buckets,
     single_buckets,
 )
-from ulr.propensity import diagnostics
+from ulr.propensity import experiment_checks
 from ulr.propensity.browsing import fit_browsing
 from ulr.propensity.cascade import BETA, PHI, attractions, co_examination, fit_cascade
 from ulr.propensity.click_model import fits_cascade
@@ -76,12 +76,12 @@ FOUND = Stopping(phi=0.4, phi_error=0.01, beta=0.9, beta_error=0.01, dof=31)
 
 def test_differences_at_untouched_positions_are_explained_by_users_who_stop():
     counts, _ = fitted(STOPPING, pages=4_000_000)
-    findings = diagnostics.untouched_findings(counts, SIGNIFICANCE)
+    findings = experiment_checks.untouched_findings(counts, SIGNIFICANCE)
     alarms = {f.subject for f in findings if f.verdict == "note"}
     assert len(alarms) >= 5
-    explained = diagnostics.explained_by_stopping(counts, SIGNIFICANCE)
+    explained = experiment_checks.explained_by_stopping(counts, SIGNIFICANCE)
     assert alarms <= explained
-    cleared = diagnostics.explain_untouched(findings, explained)
+    cleared = experiment_checks.explain_untouched(findings, explained)
     assert {f.verdict for f in cleared} == {"ok"}
     assert sum("users stop after clicks" in f.message for f in cleared) == len(alarms)
 
@@ -93,17 +93,17 @@ def test_a_difference_below_all_moved_positions_is_not_explained():
     clicks[8, 8] = clicks[8, 8] * 11 // 10
     changed = replace(arms, swapped=replace(arms.swapped, co_clicks=clicks))
     counts = replace(counts, buckets=counts.buckets | {"1:5": changed})
-    assert "1:5" not in diagnostics.explained_by_stopping(counts, SIGNIFICANCE)
+    assert "1:5" not in experiment_checks.explained_by_stopping(counts, SIGNIFICANCE)
 
 
 def test_the_finding_gives_phi_and_beta_and_never_blocks():
-    finding = diagnostics.stopping_finding(FOUND, SIGNIFICANCE)
+    finding = experiment_checks.stopping_finding(FOUND, SIGNIFICANCE)
     assert finding.verdict == "note"
     assert finding.message.startswith(
         "users stop after clicks: phi = 0.400 [0.380, 0.420], beta = 0.900 [0.880, 0.920]"
     )
     unsure = replace(FOUND, phi=0.01)
-    assert diagnostics.stopping_finding(unsure, SIGNIFICANCE).verdict == "ok"
-    without_beta = diagnostics.stopping_finding(replace(FOUND, beta=np.nan), SIGNIFICANCE)
+    assert experiment_checks.stopping_finding(unsure, SIGNIFICANCE).verdict == "ok"
+    without_beta = experiment_checks.stopping_finding(replace(FOUND, beta=np.nan), SIGNIFICANCE)
     assert "beta =" not in without_beta.message
     assert "no method corrects for them" in without_beta.message

@@ -9,6 +9,7 @@ from tests.support.swap_lab import SwapLab, click_model, queries
 from ulr.config.load import load_settings
 from ulr.propensity.browsing import BrowsingFit, psi_by_theta, row_skipping_psi
 from ulr.propensity.curve import ThetaCurve, make_curve
+from ulr.propensity.curve_checks import position_ranges
 from ulr.propensity.depth import (
     LAMBDA_SD,
     WALK_VARIANCE,
@@ -16,7 +17,6 @@ from ulr.propensity.depth import (
     impute_theta,
     least_theta,
 )
-from ulr.propensity.diagnostics import position_ranges
 from ulr.propensity.estimators import Evidence
 from ulr.propensity.examination import examination_of
 from ulr.propensity.segments import estimate_segments

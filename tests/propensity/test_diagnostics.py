@@ -17,7 +17,7 @@ from tests.support.swap_lab import (
     single_buckets,
 )
 from ulr.config.load import load_settings
-from ulr.propensity import diagnostics
+from ulr.propensity import curve_checks, experiment_checks
 from ulr.propensity.affine import Regression, affine_curve
 from ulr.propensity.curve import fall_back, monotone
 from ulr.propensity.estimators import Evidence, given_curve, swap_curve, theta_of_json
@@ -39,7 +39,7 @@ def test_unlinked_positions_are_reported_with_a_bucket_that_would_link_them():
         for name in ("1:2", "3:4")
     }
     curve = swap_curve(SwapCounts(4, arms), "combined", min_clicks=10)
-    (finding,) = diagnostics.component_findings(curve)
+    (finding,) = curve_checks.component_findings(curve)
     assert finding.verdict == "refused"
     assert "{1, 2}" in finding.message
     assert "{3, 4}" in finding.message
@@ -49,14 +49,14 @@ def test_unlinked_positions_are_reported_with_a_bucket_that_would_link_them():
 def test_a_clean_experiment_raises_no_warning_and_one_with_unequal_arms_does():
     lab = lab_of(BROWSING["continuous"], [*single_buckets(POSITIONS), "4:5"])
     counts = lab.draw(np.random.default_rng(1), 500_000)
-    assert verdicts(diagnostics.sample_ratio_findings(counts, SIGNIFICANCE)) == {"ok"}
-    assert verdicts(diagnostics.untouched_findings(counts, SIGNIFICANCE)) == {"ok"}
+    assert verdicts(experiment_checks.sample_ratio_findings(counts, SIGNIFICANCE)) == {"ok"}
+    assert verdicts(experiment_checks.untouched_findings(counts, SIGNIFICANCE)) == {"ok"}
     curve = swap_curve(counts, "combined", min_clicks=100)
-    assert verdicts(diagnostics.agreement_findings(curve, SIGNIFICANCE)) == {"ok"}
+    assert verdicts(experiment_checks.agreement_findings(curve, SIGNIFICANCE)) == {"ok"}
     arms = counts.buckets["1:3"]
     unequal = BucketArms(arms.bucket, arms.kept + arms.kept, arms.swapped)
     changed = replace(counts, buckets=counts.buckets | {"1:3": unequal})
-    findings = diagnostics.sample_ratio_findings(changed, SIGNIFICANCE)
+    findings = experiment_checks.sample_ratio_findings(changed, SIGNIFICANCE)
     assert [f.subject for f in findings if f.verdict == "warning"] == ["1:3"]
 
 
@@ -65,7 +65,7 @@ def test_different_users_in_the_swapped_arm_are_detected_at_the_untouched_positi
     arms = arms_of(
         "1:2", draw_sessions(rng, 4000, [0.5, 0.4, 0.3]), draw_sessions(rng, 4000, [0.5, 0.4, 0.36])
     )
-    (finding,) = diagnostics.untouched_findings(SwapCounts(3, {"1:2": arms}), SIGNIFICANCE)
+    (finding,) = experiment_checks.untouched_findings(SwapCounts(3, {"1:2": arms}), SIGNIFICANCE)
     assert finding.verdict == "note"
     assert finding.message.endswith("largest difference between the arms at position 3")
 
@@ -76,7 +76,7 @@ def test_the_p_values_of_untouched_positions_are_calibrated():
     p = [
         f.p_value
         for _ in range(20)
-        for f in diagnostics.untouched_findings(lab.draw(rng, 200_000), SIGNIFICANCE)
+        for f in experiment_checks.untouched_findings(lab.draw(rng, 200_000), SIGNIFICANCE)
     ]
     assert np.mean(np.array(p) < 0.2) == pytest.approx(0.2, abs=0.08)
 
@@ -88,8 +88,8 @@ def test_drift_is_detected_between_different_curves_only():
         model = click_model(Independent(np.arange(1, 7) ** -eta), 6)
         lab = SwapLab(model, queries(np.random.default_rng(5), 8, 6), single_buckets(6))
         curves.append(swap_curve(lab.draw(rng, 300_000), "combined", min_clicks=50))
-    assert verdicts(diagnostics.drift_findings(curves[0], curves[1], SIGNIFICANCE)) == {"ok"}
-    assert verdicts(diagnostics.drift_findings(curves[0], curves[2], SIGNIFICANCE)) == {"note"}
+    assert verdicts(curve_checks.drift_findings(curves[0], curves[1], SIGNIFICANCE)) == {"ok"}
+    assert verdicts(curve_checks.drift_findings(curves[0], curves[2], SIGNIFICANCE)) == {"note"}
 
 
 def test_drift_between_windows_of_different_depth_is_that_of_their_common_positions():
@@ -98,7 +98,7 @@ def test_drift_between_windows_of_different_depth_is_that_of_their_common_positi
         replace(c, covariance=np.diag([0.0, *[0.01] * (c.positions - 1)])) for c in (short, deep)
     )
     for before, after in ((short, deep), (deep, short)):
-        (finding,) = diagnostics.drift_findings(before, after, SIGNIFICANCE)
+        (finding,) = curve_checks.drift_findings(before, after, SIGNIFICANCE)
         assert finding.message.startswith("2 positions compared; largest change at position 2")
         assert finding.value == pytest.approx(np.log(0.5 / 0.4) ** 2 / (0.01 + 0.01))
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support import propensity_loops as loops
-from ulr.propensity.diagnostics import drift_findings
+from ulr.propensity.curve_checks import drift_findings
 from ulr.propensity.harvesting import all_pairs, harvested_curve
 from ulr.propensity.schema import harvest_schema
 

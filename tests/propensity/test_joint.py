@@ -19,7 +19,7 @@ from tests.support.swap_lab import (
     single_buckets,
 )
 from ulr.propensity.browsing import fit_browsing, row_skipping_psi
-from ulr.propensity.diagnostics import browsing_findings
+from ulr.propensity.curve_checks import browsing_findings
 from ulr.propensity.estimators import swap_curve
 from ulr.propensity.joint import frechet, joint_estimates, solve_pairs
 from ulr.propensity.swap_counts import SwapCounts

@@ -11,7 +11,7 @@ from ulr.errors import UserError
 from ulr.experiments.buckets import parse_bucket
 from ulr.experiments.serving import Plan, assign, load_plan
 from ulr.propensity import planned
-from ulr.propensity.diagnostics import sample_ratio_findings
+from ulr.propensity.experiment_checks import sample_ratio_findings
 from ulr.propensity.swap_counts import Arm, BucketArms, SwapCounts
 
 SIGNIFICANCE, K = 0.01, 10

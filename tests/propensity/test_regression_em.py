@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from tests.support import propensity_loops as loops
 from ulr.errors import InvalidData
-from ulr.propensity.diagnostics import relevance_findings
+from ulr.propensity.curve_checks import relevance_findings
 from ulr.propensity.exposures import Exposures
 from ulr.propensity.regression_em import em_curve, em_step, run_em
 from ulr.propensity.regression_em_model import _residuals

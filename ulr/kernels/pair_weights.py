@@ -1,11 +1,7 @@
 """From histograms of click patterns to weighted pairs (docs/methods.md section 2).
 
-With session weight w (1, or 1 / IDCG(m) for m clicks) and counts over a group's patterns
-
-    N = sum w,  C_i = sum w c_i,  C_ij = sum w c_i c_j,
-
-the sessions of each pair type are C_ij, C_i - C_ij, C_j - C_ij and N - C_i - C_j + C_ij. The cost
-is patterns x clicks^2 plus the pairs written; it does not depend on the number of sessions.
+With the counts N, C_i and C_ij of `click_counts`, the sessions of each pair type are C_ij,
+C_i - C_ij, C_j - C_ij and N - C_i - C_j + C_ij.
 
 Co-clicks are rare where 1 / psi is large, so C_ij may be shrunk towards its value for documents of
 independent relevance. With N2 = sum w^2, E[C_i C_j] is then
@@ -16,20 +12,21 @@ C_ij Poisson of mean m g, and g Gamma of mean 1 and variance v, the posterior me
     m (1 + v C_ij) / (1 + v m):
 
 m for v = 0, C_ij as v grows without bound, and close to C_ij for any v > 0 with much traffic.
-
-Where users stop after clicks, a click at position k with m clicks above counts as 1 / p_k clicks,
-p_k = reach_k stay^m (docs/methods.md section 4.8). These are the counts BY_PATTERN.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from ulr.kernels.click_counts import (
+    ClickCounts,
+    PatternCounts,
+    count_by_pattern,
+    count_group,
+    independent_co_clicks,
+)
 from ulr.kernels.jit import kernel
-from ulr.kernels.layout import BY_PATTERN, Histograms, Stopping, WeightedPairs, WeightTables
-from ulr.kernels.patterns import WORD, clicked_indices
+from ulr.kernels.layout import BY_PATTERN, Histograms, WeightedPairs, WeightTables
 from ulr.kernels.saturation import (
     Saturation,
     add_information,
@@ -39,107 +36,9 @@ from ulr.kernels.saturation import (
 )
 
 
-class _Counts(NamedTuple):
-    """Weighted sessions of one group; index 0 of each array sums w, index 1 sums w^2.
-
-    slot    int64, documents   number of a document among the clicked ones, -1 if never clicked
-    single  2 x clicked        C_i
-    both    2 x clicked^2      C_ij, i < j
-    total   2                  N
-    """
-
-    slot: np.ndarray
-    single: np.ndarray
-    both: np.ndarray
-    total: np.ndarray
-
-
-class _PatternCounts(NamedTuple):
-    """Clicks of one group divided by p_k; index 0 of each array sums the values, 1 their squares.
-
-    single   2 x clicked     c_i / p_i
-    both     2 x clicked^2   c_i c_j / p_i, in row i
-    gap      2 x clicked^2   c_i c_j (1 / p_j - 1 / p_i), i < j
-    largest  clicked         largest 1 / p_i
-    """
-
-    single: np.ndarray
-    both: np.ndarray
-    gap: np.ndarray
-    largest: np.ndarray
-
-
-@kernel()
-def _count_group(groups: Histograms, g: int, clicked: np.ndarray, session: np.ndarray) -> _Counts:
-    """Return the counts of group g. session: weight of a session by its number of clicks."""
-    lo, patterns = groups.group_docs[g], groups.patterns
-    n = groups.group_docs[g + 1] - lo
-    slot, m = np.full(n, -1), 0
-    for d in range(n):
-        if clicked[lo + d]:
-            slot[d] = m
-            m += 1
-    single, both, total = np.zeros((2, m)), np.zeros((2, m, m)), np.zeros(2)
-    who = np.empty(n, np.int64)
-    width = (n + WORD - 1) // WORD
-    first = patterns.count_offsets[g]
-    for p in range(first, patterns.count_offsets[g + 1]):
-        at = patterns.word_offsets[g] + (p - first) * width
-        clicks = clicked_indices(patterns.words, at, width, who)
-        once = patterns.counts[p] * session[clicks]
-        twice = once * session[clicks]
-        total[0] += once
-        total[1] += twice
-        for x in range(clicks):
-            a = slot[who[x]]
-            single[0, a] += once
-            single[1, a] += twice
-            for y in range(x + 1, clicks):
-                both[0, a, slot[who[y]]] += once
-                both[1, a, slot[who[y]]] += twice
-    return _Counts(slot, single, both, total)
-
-
-@kernel()
-def _count_by_pattern(
-    groups: Histograms, g: int, slot: np.ndarray, session: np.ndarray, stopping: Stopping,
-    segment: int, limit: float,
-) -> _PatternCounts:  # fmt: skip
-    """Return the counts of group g divided by p_k. slot: as in _Counts. limit: of 1 / p_k."""
-    n, patterns, m = slot.size, groups.patterns, slot.max() + 1
-    single, both, gap = np.zeros((2, m)), np.zeros((2, m, m)), np.zeros((2, m, m))
-    largest = np.zeros(m)
-    who, inverse = np.empty(n, np.int64), np.empty(n)
-    width = (n + WORD - 1) // WORD
-    first = patterns.count_offsets[g]
-    for p in range(first, patterns.count_offsets[g + 1]):
-        at = patterns.word_offsets[g] + (p - first) * width
-        clicks = clicked_indices(patterns.words, at, width, who)
-        w = session[clicks]
-        above = 1.0
-        for x in range(clicks):
-            once = min(above / stopping.reach[segment, who[x]], limit)
-            largest[slot[who[x]]] = max(largest[slot[who[x]]], once)
-            inverse[x] = w * once
-            above /= stopping.stay[segment]
-        for x in range(clicks):
-            a = slot[who[x]]
-            for power in range(2):
-                once = patterns.counts[p] * inverse[x] ** (power + 1)
-                single[power, a] += once
-                for y in range(clicks):
-                    b = slot[who[y]]
-                    if y != x:
-                        both[power, a, b] += once
-                    if y > x:
-                        more = (inverse[y] - inverse[x]) ** (power + 1)
-                        gap[power, a, b] += patterns.counts[p] * more
-    return _PatternCounts(single, both, gap, largest)
-
-
 @kernel()
 def _pattern_types(
-    counts: _PatternCounts, x: int, y: int, kinds: np.ndarray, mirror: np.ndarray
+    counts: PatternCounts, x: int, y: int, kinds: np.ndarray, mirror: np.ndarray
 ) -> None:
     """Fill kinds (2 x 4) and mirror for the slots x, y of the upper and the lower document.
 
@@ -160,19 +59,8 @@ def _pattern_types(
 
 
 @kernel()
-def _independent_co_clicks(counts: _Counts, a: int, b: int, psi: np.ndarray) -> float:
-    """Return m: the co-clicks expected of places a, b if their relevance is independent."""
-    n, n2 = counts.total[0], counts.total[1]
-    c_a, c_b = counts.single[0, counts.slot[a]], counts.single[0, counts.slot[b]]
-    others = (n * n - n2) * psi[a, a] * psi[b, b]
-    within = n2 * psi[a, b]
-    m: float = n * psi[a, b] * c_a * c_b / max(within + others, 1e-300)
-    return m
-
-
-@kernel()
 def _types(
-    counts: _Counts, a: int, b: int, c_ab: np.ndarray, kinds: np.ndarray, mirror: np.ndarray
+    counts: ClickCounts, a: int, b: int, c_ab: np.ndarray, kinds: np.ndarray, mirror: np.ndarray
 ) -> None:
     """Fill kinds (2 x 4) with the sessions of each type for (a, b), mirror with those of (b, a).
 
@@ -190,7 +78,7 @@ def _types(
 
 @kernel()
 def _count_types(
-    counts: _Counts, a: int, b: int, psi: np.ndarray, variance: float, c_ab: np.ndarray,
+    counts: ClickCounts, a: int, b: int, psi: np.ndarray, variance: float, c_ab: np.ndarray,
     types: np.ndarray,
 ) -> None:  # fmt: skip
     """Fill types (2 x 2 x 2 x 4): as counted, then with smoothed co-clicks; (a, b), then (b, a).
@@ -203,7 +91,7 @@ def _count_types(
         c_ab[0], c_ab[1] = counts.both[0, x, y], counts.both[1, x, y]
     _types(counts, a, b, c_ab, types[0, 0], types[0, 1])
     if x >= 0 and y >= 0 and variance < np.inf:
-        m = _independent_co_clicks(counts, a, b, psi)
+        m = independent_co_clicks(counts, a, b, psi)
         c_ab[0] = m * (1.0 + variance * c_ab[0]) / (1.0 + variance * m)
         c_ab[1] = c_ab[0] * counts.total[1] / counts.total[0]
     _types(counts, a, b, c_ab, types[1, 0], types[1, 1])
@@ -266,13 +154,13 @@ def _weigh_pair(
 @kernel()
 def _count_patterns(
     groups: Histograms, g: int, slot: np.ndarray, tables: WeightTables
-) -> tuple[_PatternCounts, _PatternCounts]:
+) -> tuple[PatternCounts, PatternCounts]:
     """Return the counts of group g divided by p_k, and the same before clipping."""
     segment, limit = tables.of_group[g], tables.stopping.limit
-    clipped = _count_by_pattern(groups, g, slot, tables.session, tables.stopping, segment, limit)
+    clipped = count_by_pattern(groups, g, slot, tables.session, tables.stopping, segment, limit)
     if limit == np.inf or tables.counts[0] != BY_PATTERN:
         return clipped, clipped
-    before = _count_by_pattern(groups, g, slot, tables.session, tables.stopping, segment, np.inf)
+    before = count_by_pattern(groups, g, slot, tables.session, tables.stopping, segment, np.inf)
     return clipped, before
 
 
@@ -298,7 +186,7 @@ def weigh_groups(
             p, lo = pairs.offsets[g], groups.group_docs[g]
             if p == pairs.offsets[g + 1]:
                 continue
-            counts = _count_group(groups, g, clicked, tables.session)
+            counts = count_group(groups, g, clicked, tables.session)
             slot, segment, rows = counts.slot, of_group[g], (-1, -1)
             if by_pattern:
                 divided, before = _count_patterns(groups, g, slot, tables)
@@ -351,43 +239,3 @@ def label_pairs(
                     pairs.u_ij[p], pairs.u_ji[p] = max(more, 0.0), max(-more, 0.0)
                 p += 1
         pairs.offsets[g + 1] = p
-
-
-PAIRS, SPREAD, REACH = range(3)  # pairs, sum of (C - m)^2 / s, sum of m^2 (1 - 1 / c) / s
-
-
-@kernel()
-def _add_pair(co_clicks: float, m: float, rarer: float, sessions: float, sums: np.ndarray) -> None:
-    s = m * (1.0 - m / rarer) * (sessions - rarer) / max(sessions - 1.0, 1.0)
-    if rarer > 1.0 and s > 1e-9 * m:
-        sums[PAIRS] += 1.0
-        sums[SPREAD] += (co_clicks - m) ** 2 / s
-        sums[REACH] += m * m * (1.0 - 1.0 / rarer) / s
-
-
-@kernel()
-def co_click_spread(
-    groups: Histograms, of_group: np.ndarray, psi: np.ndarray, clicked: np.ndarray
-) -> np.ndarray:
-    """Return the sums PAIRS, SPREAD and REACH (float64, 3) over all pairs of clicked documents.
-
-    of_group: int64, segment of each group; psi: segments x K x K; clicked: bool per document.
-    """
-    sums = np.zeros(3)
-    longest = 0
-    for g in range(groups.group_docs.size - 1):
-        longest = max(longest, groups.group_docs[g + 1] - groups.group_docs[g])
-    session = np.ones(longest + 1)  # every session counts once, whatever its weight in training
-    for g in range(groups.group_docs.size - 1):
-        if clicked[groups.group_docs[g] : groups.group_docs[g + 1]].sum() < 2:
-            continue
-        counts = _count_group(groups, g, clicked, session)
-        slot, single, table = counts.slot, counts.single, psi[of_group[g]]
-        for a in range(slot.size):
-            for b in range(a + 1, slot.size):
-                x, y = slot[a], slot[b]
-                if x >= 0 and y >= 0:
-                    m = _independent_co_clicks(counts, a, b, table)
-                    rarer = min(single[0, x], single[0, y])
-                    _add_pair(counts.both[0, x, y], m, rarer, counts.total[0], sums)
-    return sums

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ulr.kernels.co_click_spread import PAIRS, REACH, SPREAD, co_click_spread
 from ulr.kernels.layout import Histograms
-from ulr.kernels.pair_weights import PAIRS, REACH, SPREAD, co_click_spread
 from ulr.kernels.patterns import count_positions
 
 

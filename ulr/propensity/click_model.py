@@ -14,8 +14,8 @@ from ulr.config.settings import Propensities
 from ulr.kernels.within_rankings import RankingSums
 from ulr.propensity.browsing import BrowsingFit
 from ulr.propensity.cascade import NAME, PHI
-from ulr.propensity.diagnostics import Finding
 from ulr.propensity.examination import AFFINE, CASCADE
+from ulr.propensity.findings import Finding
 from ulr.propensity.kappa import Kappa, estimate_kappa
 from ulr.propensity.stopping import Stopping, estimate_stopping
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 from scipy.special import stdtr
 
 from ulr.propensity.curve import ThetaCurve, jackknife
-from ulr.propensity.diagnostics import NOTE, Finding, compare_curves
+from ulr.propensity.curve_checks import compare_curves
 from ulr.propensity.estimators import swap_curve
+from ulr.propensity.findings import NOTE, Finding
 from ulr.propensity.harvesting import FORMS, find_linked, leave_one_out, sums_by_block
 from ulr.propensity.swap_counts import SwapCounts
 

@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ulr.config.settings import Propensities
-from ulr.propensity import diagnostics
+from ulr.propensity import curve_checks, experiment_checks
 from ulr.propensity.browsing import BrowsingFit, fit_browsing
 from ulr.propensity.cascade import fit_cascade
 from ulr.propensity.click_model import ClickFindings
 from ulr.propensity.covariance import psi_covariance
 from ulr.propensity.curve import IMPUTED, ThetaCurve, fall_back, monotone
 from ulr.propensity.depth import extend_psi, impute_theta, least_theta
-from ulr.propensity.diagnostics import Finding, explained_by_stopping
 from ulr.propensity.estimators import NEED_HARVEST, Evidence, estimate_theta
+from ulr.propensity.experiment_checks import explained_by_stopping
+from ulr.propensity.findings import Finding
 from ulr.propensity.harvest_checks import harvest_findings, swap_findings
 from ulr.propensity.joint import PairEstimate, joint_estimates, solve_pairs
 from ulr.propensity.shrinkage import shrink
@@ -88,16 +89,16 @@ def _complete(
         curve = impute_theta(curve, least=least_theta(evidence.swaps.unswapped().clicks))
         browsing = extend_psi(browsing, curve)
     pairs = joint_estimates(curve, solution, browsing)
-    findings = _curve_findings(own, evidence, settings) + diagnostics.depth_findings(curve)
+    findings = _curve_findings(own, evidence, settings) + curve_checks.depth_findings(curve)
     if swaps is not None:
-        findings += diagnostics.sample_ratio_findings(
+        findings += experiment_checks.sample_ratio_findings(
             swaps, significance, evidence.plan, all_traffic=segment is None
         )
-        findings += diagnostics.untouched_findings(swaps, significance)
-        findings += diagnostics.joint_findings(curve, pairs, theta_1=browsing.theta_1)
-        findings += diagnostics.browsing_findings(browsing, fits)
-    findings += diagnostics.first_position_findings(curve, browsing, settings.theta_1)
-    findings += diagnostics.trust_findings(evidence.trust, significance)
+        findings += experiment_checks.untouched_findings(swaps, significance)
+        findings += curve_checks.joint_findings(curve, pairs, theta_1=browsing.theta_1)
+        findings += curve_checks.browsing_findings(browsing, fits)
+    findings += curve_checks.first_position_findings(curve, browsing, settings.theta_1)
+    findings += experiment_checks.trust_findings(evidence.trust, significance)
     covariance = psi_covariance([(pair.k, pair.l) for pair in pairs], solution)
     explainable = frozenset() if swaps is None else explained_by_stopping(swaps, significance)
     return SegmentResult(
@@ -108,9 +109,9 @@ def _complete(
 def _curve_findings(own: ThetaCurve, evidence: Evidence, settings: Propensities) -> list[Finding]:
     """Check the estimates of a segment alone, before they are shrunk, smoothed or imputed."""
     significance, min_clicks = settings.significance, settings.min_clicks
-    findings = diagnostics.component_findings(own)
-    findings += diagnostics.agreement_findings(own, significance)
-    findings += diagnostics.relevance_findings(own)
+    findings = curve_checks.component_findings(own)
+    findings += experiment_checks.agreement_findings(own, significance)
+    findings += curve_checks.relevance_findings(own)
     if settings.estimator in NEED_HARVEST:
         findings += harvest_findings(
             evidence.harvest, own, min_clicks=min_clicks, significance=significance
@@ -127,7 +128,10 @@ def with_clicks(result: SegmentResult, clicks: ClickFindings, significance: floa
     findings = result.findings
     if clicks.stopping is not None:
         if clicks.stopping.stops(significance):
-            findings = diagnostics.explain_untouched(findings, result.explainable)
+            findings = experiment_checks.explain_untouched(findings, result.explainable)
         if result.segment is None:
-            findings = [*findings, diagnostics.stopping_finding(clicks.stopping, significance)]
+            findings = [
+                *findings,
+                experiment_checks.stopping_finding(clicks.stopping, significance),
+            ]
     return replace(result, clicks=clicks, findings=findings)

@@ -22,8 +22,8 @@ from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.propensity import tasks
 from ulr.propensity.affine import regressions
 from ulr.propensity.click_model import find_click_model, needs_rankings
+from ulr.propensity.curve_checks import drift_findings
 from ulr.propensity.daily.stage import build_tallies
-from ulr.propensity.diagnostics import Finding, drift_findings
 from ulr.propensity.estimators import (
     NEED_HARVEST,
     NEED_SWAPS,
@@ -32,6 +32,7 @@ from ulr.propensity.estimators import (
     theta_of_json,
 )
 from ulr.propensity.exposures import Exposures
+from ulr.propensity.findings import Finding
 from ulr.propensity.planned import read_plan
 from ulr.propensity.rankings import RankingTally, swap_buckets
 from ulr.propensity.schema import harvest_schema, moments_schema

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from ulr.propensity.click_model import ClickFindings
 from ulr.propensity.covariance import affine_covariance, log_theta_covariance
-from ulr.propensity.diagnostics import FIRST_POSITION, Finding
+from ulr.propensity.curve_checks import FIRST_POSITION
 from ulr.propensity.examination import CASCADE
+from ulr.propensity.findings import Finding
 from ulr.propensity.kappa import Kappa
 from ulr.propensity.segments import SegmentResult
 from ulr.propensity.shrinkage import own_share

@@ -17,7 +17,7 @@ from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Propensities, Settings
 from ulr.engine.session import start_session
 from ulr.groups.window import window_dates
-from ulr.propensity.diagnostics import Finding
+from ulr.propensity.findings import Finding
 from ulr.propensity.stage import build_propensities, drift
 from ulr.propensity.tables import as_json, curve_table, summary_lines
 from ulr.report.charts.propensities import propensities_svg

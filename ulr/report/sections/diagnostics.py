@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ulr.propensity.diagnostics import FIRST_POSITION
+from ulr.propensity.curve_checks import FIRST_POSITION
 from ulr.report.advice import CHECKS, OTHER
 from ulr.report.blocks import Table
 from ulr.report.facts import Facts, Row, require, segment_name
