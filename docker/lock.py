@@ -4,7 +4,7 @@
 
 Reads the pins NAME==VERSION of requirements.lock and requirements-bench.lock, asks the package
 index for the hashes of their files, and writes both again. docker/requirements.lock gets the part
-that the image needs: what setup.py requires, with the extra `server`, and the build tools. pip
+that the image needs: what setup.py requires, with the extras `spark` and `server`, and the build tools. pip
 then refuses a file that differs. Uses the index in PIP_INDEX_URL, or pip's default one. The names
 of indexes are not written.
 """
@@ -29,7 +29,7 @@ LOCKS = (ROOT / "requirements.lock", ROOT / "requirements-bench.lock")
 IMAGE = ROOT / "docker" / "requirements.lock"
 IMAGE_COMMENT = "# The pins of requirements.lock that the image needs. Written by docker/lock.py."
 BUILD_TOOLS = ("setuptools", "wheel")
-EXTRA = "server"
+EXTRAS = ("spark", "server")
 _PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)==([^\s;\\]+)", re.MULTILINE)
 _LINK = re.compile(r'<a href="[^"#]*/([^/"#]+)#sha256=([0-9a-f]{64})"')
 # Python 3.11 to 3.14 on Linux (glibc; x86-64, ARM) and macOS.
@@ -98,7 +98,8 @@ def _requirements() -> list[str]:
     )
     words = {word.arg: word.value for word in call.keywords}
     extras: dict[str, list[str]] = ast.literal_eval(words["extras_require"])
-    return [*ast.literal_eval(words["install_requires"]), *extras[EXTRA]]
+    of_extras = (requirement for extra in EXTRAS for requirement in extras[extra])
+    return [*ast.literal_eval(words["install_requires"]), *of_extras]
 
 
 def _render(
