@@ -4,9 +4,9 @@
 
 Reads the pins NAME==VERSION of requirements.lock and requirements-bench.lock, asks the package
 index for the hashes of their files, and writes both again. docker/requirements.lock gets the part
-that the image needs: what setup.py requires, with the extras `spark` and `server`, and the build tools. pip
-then refuses a file that differs. Uses the index in PIP_INDEX_URL, or pip's default one. The names
-of indexes are not written.
+that the image needs: what setup.py requires, with the extras `spark` and `server`, and the build
+tools. pip then refuses a file that differs. Uses the index in PIP_INDEX_URL, or pip's default one.
+The names of indexes are not written.
 """
 
 from __future__ import annotations
