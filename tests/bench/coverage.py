@@ -4,7 +4,7 @@
 
 A cell is the percentage of intervals that contain the truth, over positions, pairs of positions or
 two models, and over replications. Goal: 93 to 97; cells outside are in bold, and those outside by
-more than two standard errors of the simulation are named below the table. Queries are drawn anew in
+more than two standard errors of the simulation are named below the table. Queries are redrawn in
 every replication, with 50 sessions each on average; traffic is even or follows Zipf's law. theta is
 1 / k at 10 positions, examination is independent. Click metrics use the propensities of a swap
 experiment of --pages pages (affine: ten times as many), read back from the published tables. A

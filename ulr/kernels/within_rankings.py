@@ -19,7 +19,7 @@ from ulr.kernels.patterns import clicked_indices
 UNITS = 1 << 20
 TOGETHER, APART, CO_CLICKS = range(3)  # (N - 1) C_kl / N, (C_k C_l - C_kl) / N, C_kl if N > 1
 AFTER_CLICK, OTHERWISE = range(2)  # C_1k (N - C_1) / N, (C_k - C_1k) C_1 / N
-ABOVE = 16  # numbers of clicks above a click that are told apart; the last one holds all others
+ABOVE = 16  # numbers of clicks above a click that are distinguished; the last one holds all others
 
 
 class RankingSums(NamedTuple):

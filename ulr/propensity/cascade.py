@@ -1,6 +1,6 @@
 """Users who stop after clicks, compared with the browsing models on the same co-clicks.
 
-A user leaves the page after a click with probability phi, and goes on to the next position with
+A user leaves the page after a click with probability phi, and continues to the next position with
 probability beta otherwise. Co-clicks at k < l then have probability A_k A_l E_kl with
 
     E_kl = beta^(l-1) (1 - phi) * prod of (1 - phi A_m), m < l, m != k,

@@ -39,7 +39,7 @@ class Examination:
     kappa        (K, K), co-click rate over the product of the click rates of two documents of one
                  ranking, or None: psi / (theta theta)
     stop_probability      phi: P(a user leaves the page after a click), or None
-    continue_probability  P(a user goes on to the next position otherwise), or None
+    continue_probability  P(a user continues to the next position otherwise), or None
     click_model  what the diagnostics found: `affine` (trust bias), `cascade` (users stop after
                  clicks), or "" (clicks are examined and relevant)
     errors       of the curve of all traffic and those of the segments loaded with it; None: no

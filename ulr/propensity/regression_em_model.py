@@ -2,7 +2,7 @@
 
 Every document gets its relevance from trees that were fitted to the queries of the other half. The
 trees maximise the likelihood of the clicks, P(click) = theta g, with g = sigmoid(score). Fitting
-them to the relevant fractions of an E step instead would smooth g anew in every round, because
+them to the relevant fractions of an E step instead would smooth g again in every round, because
 these fractions contain the previous g, most of all at deep positions.
 """
 

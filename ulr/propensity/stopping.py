@@ -24,7 +24,7 @@ _MIN_STAY = 1e-3  # of a user who nearly always stops
 class Stopping:
     """Estimates with jackknife errors over blocks of queries; beta is NaN without data.
 
-    phi: P(the user leaves after a click). beta: P(the user goes on to the next position otherwise).
+    phi: P(the user leaves after a click). beta: P(the user continues downwards otherwise).
     """
 
     phi: float
