@@ -6,7 +6,7 @@ The defaults and the meaning of each setting are in `conf/base.yaml` only.
 from __future__ import annotations
 
 import datetime as dt
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -173,8 +173,8 @@ class Propensities(Section):
     """Estimation of theta and psi."""
 
     estimator: Literal[
-        "single_swap", "adjacent_chain", "combined", "shuffle", "all_pairs", "pivot", "adjacent",
-        "regression_em", "affine", "given",
+        "auto", "single_swap", "adjacent_chain", "combined", "shuffle", "all_pairs", "pivot",
+        "adjacent", "regression_em", "affine", "given",
     ]  # fmt: skip
     joint: Literal["all_swaps", "pair_swaps", "none"]
     browsing_model: Literal["auto", "independent", "continuous", "row_skipping"]
@@ -341,6 +341,18 @@ class Settings(Section):
     mlflow: Mlflow
     promote: Promote
     score: Score
+
+    @model_validator(mode="before")
+    @classmethod
+    def _same_features(cls, values: Any) -> Any:
+        """Replace the features of regression-EM by those of the models, where they are the same."""
+        try:
+            em, path = values["propensities"]["regression_em"], values["features"]["path"]
+        except (KeyError, TypeError):
+            return values
+        if isinstance(em, dict) and em.get("features") == "features.path":
+            em["features"] = path
+        return values
 
     def with_method(self, method: str) -> Settings:
         """Return the settings with another method."""

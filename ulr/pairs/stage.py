@@ -9,9 +9,11 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Pairs
+from ulr.errors import InvalidData
 from ulr.features.files import find_features
 from ulr.features.stage import WindowInputs, gather_window, repair_window
 from ulr.pairs.config import PairConfig, make_pair_config
+from ulr.pairs.empty import empty_reason
 from ulr.pairs.health import health_table
 from ulr.pairs.tasks import estimate_variance, write_pairs
 from ulr.pairs.weightings import CLICK_MODEL
@@ -61,6 +63,8 @@ def build_pairs(
         report = write_pairs(
             start_spark(), window, config, pairs_url=table.url, test_fraction=pairs.test_fraction
         )
+        if not report.counts["pairs"]:
+            raise InvalidData(empty_reason(report.counts, config, features))
         prior = None if psi is None else config.co_click_variance
         totals = report.size.metrics() | {"co_click_variance": prior}
         health.write_table(health_table(config.method, report.health, totals))

@@ -110,7 +110,8 @@ class Night:
         )  # fmt: skip
         if outcome.skipped:
             return StageResult("unchanged", skipped=True)
-        return StageResult(with_status(outcome, _joined(summary_lines(outcome.results)[:2])))
+        lines = [*summary_lines(outcome.results)[:2], *filter(None, [outcome.change])]
+        return StageResult(with_status(outcome, _joined(lines)))
 
     def _pairs(self) -> StageResult:
         outcomes = [
