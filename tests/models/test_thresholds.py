@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.edge_rows import ZERO, edge_rows, edge_values, splits_of
 from ulr.models.check import read_checked
 from ulr.models.text import finished_model
-from ulr.models.thresholds import above, float32_thresholds
+from ulr.models.thresholds import float32_thresholds, next_above
 
 LARGEST = float(np.finfo(np.float32).max)
 THRESHOLDS = [0.0, -0.0, float(ZERO), -float(ZERO), 1e-36, -1e-36, 1e-300, 0.1, -0.1, 16777217.0,
@@ -48,7 +48,9 @@ def check_threshold(threshold):
         wide = values.astype(np.float64)
         if abs(threshold) > float(ZERO):
             assert new == wide[wide <= threshold].max()  # the largest float32 not above it
-    (following,) = above(np.array([threshold]))
+    following = next_above(
+        float(np.float64(new).astype(np.float32)) if new >= -LARGEST else -np.inf
+    )
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(values < np.float32(following), left)
 

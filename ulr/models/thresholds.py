@@ -8,10 +8,14 @@ in that range move to its ends.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
-ZERO = np.float32(1e-35)  # LightGBM's kZeroThreshold
-_BELOW_ZERO = np.nextafter(-ZERO, np.float32(-np.inf))
+_ZERO = np.float32(1e-35)  # LightGBM's kZeroThreshold
+_BELOW = np.nextafter(-_ZERO, np.float32(-np.inf))
+# The float32 thresholds that separate what is read as 0 from what is above and below it.
+ZERO, BELOW_ZERO = float(_ZERO), float(_BELOW)
 
 
 def float32_thresholds(thresholds: np.ndarray) -> np.ndarray:
@@ -23,17 +27,18 @@ def float32_thresholds(thresholds: np.ndarray) -> np.ndarray:
         rounded = thresholds.astype(np.float32)
         below = np.nextafter(rounded, np.float32(-np.inf))
     floor = np.where(rounded > thresholds, below, rounded)
-    floor = np.where((floor >= -ZERO) & (floor < 0), _BELOW_ZERO, floor)
-    floor = np.where((floor >= 0) & (floor < ZERO), ZERO, floor)
+    floor = np.where((floor >= -_ZERO) & (floor < 0), _BELOW, floor)
+    floor = np.where((floor >= 0) & (floor < _ZERO), _ZERO, floor)
     return np.where(np.isneginf(floor), thresholds, floor.astype(np.float64))
 
 
-def above(thresholds: np.ndarray) -> np.ndarray:
-    """Return the next float32 above each threshold, for engines that test `x < t`; as float64.
+@lru_cache(maxsize=1 << 18)
+def next_above(threshold: float) -> float:
+    """Return the next float32 above a float32 threshold, for engines that test `x < t`.
 
-    2^128, which is infinite as float32, above the largest finite one: JSON has no infinity.
+    2^128, which is infinite as float32, above the largest finite one: JSON has no infinity. Such
+    an engine has no threshold that an infinite feature is below.
     """
     with np.errstate(over="ignore"):
-        floor = float32_thresholds(thresholds).astype(np.float32)
-        following = np.nextafter(floor, np.float32(np.inf)).astype(np.float64)
-    return np.minimum(following, 2.0**128)
+        following = float(np.nextafter(np.float32(threshold), np.float32(np.inf)))
+    return min(following, 2.0**128)
