@@ -36,6 +36,7 @@ STAGES = {
     "evaluate": "evaluate models on golden labels and held-out clicks, with intervals",
     "promote": "compare the model with the champion and promote it if it passes the gate",
     "score": "score a features table with a registered model, ranked per query",
+    "export": "write a model for OpenSearch, Elasticsearch, Solr, Vespa or ONNX",
     "registry": "register models in MLflow, send queued ones, list versions",
     "nightly": "run groups to promotion for a date; unchanged stages are skipped",
     "rerun": "train other methods or settings on past dates, from the daily groups",
