@@ -62,8 +62,9 @@ setup(
     extras_require={
         # Not needed on a cluster, which brings its own.
         "spark": ["pyspark>=3.5,<5"],
-        # moto: an S3 server for tests
+        # moto: an S3 server for tests; duckdb: another engine that reads the tables
         "dev": [
+            "duckdb>=1",
             "hypothesis>=6",
             "import-linter>=2",
             "moto[s3]>=5",

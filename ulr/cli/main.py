@@ -42,7 +42,7 @@ STAGES = {
     "rerun": "train other methods or settings on past dates, from the daily groups",
     "compare": "train several methods on one log and compare them on golden labels",
     "report": "render the page of a night or a comparison",
-    "tables": "list the tables; remove dates that are older than their retention",
+    "tables": "list the tables; print views of them for DuckDB, Spark, Trino; remove old dates",
     "config": "print the resolved settings",
     "warm-up": "compile the kernels of all stages ahead of the first night",
     "doctor": "check Java, Spark, memory, disk, the warehouse and MLflow, with a fix for each",

@@ -29,6 +29,7 @@ class Warehouse(Section):
     keep_days: Annotated[float, Field(ge=0)]
     retention_days: Count | None
     quarantine_days: Count | None
+    views: dict[Literal["duckdb", "spark", "trino"], str]
 
 
 class Examination(Section):
