@@ -174,11 +174,16 @@ def _names(file: pq.ParquetFile, path: str) -> list[str]:
         spark_schema = json.loads((file.metadata.metadata or {}).get(_SPARK_METADATA, b"{}"))
         columns = {f["name"]: f["metadata"] for f in spark_schema.get("fields", [])}
         content = columns.get("features", {}).get(_NAMES, [])
-    names = [_INVALID_IN_NAMES.sub("_", str(name)) for name in content]
-    if len(set(names)) < len(names):
-        repeated = max(names, key=names.count)
-        raise InvalidData(f"{path}: two features are named {repeated}; names must be unique")
-    return names
+    return clean_names(content, path)
+
+
+def clean_names(names: Sequence[object], source: str) -> list[str]:
+    """Return feature names as LightGBM's text format allows them. source: names them in errors."""
+    clean = [_INVALID_IN_NAMES.sub("_", str(name)) for name in names]
+    if len(set(clean)) < len(clean):
+        repeated = max(clean, key=clean.count)
+        raise InvalidData(f"{source}: two features are named {repeated}; names must be unique")
+    return clean
 
 
 def _typed(batch: pa.RecordBatch, path: str) -> pa.Table:

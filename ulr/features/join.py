@@ -57,12 +57,24 @@ def join_features(groups: pa.Table, features: pa.Table) -> pa.Table:
     groups: rows of `groups_schema`, of any dates. features: rows of `features_schema`; of several
     rows of one document the first counts. Rows of queries without groups are ignored.
     """
+    window, rows = join_rows(groups, features)
+    width = feature_width(features, rows)
+    values = pa.array(take_features(features, rows, width).reshape(-1))
+    at = window.schema.get_field_index("features")
+    column = list_array(window["featured"].to_numpy().astype(np.int64) * width, values)
+    return window.set_column(at, window_schema.field(at), column)
+
+
+def join_rows(groups: pa.Table, features: pa.Table) -> tuple[pa.Table, np.ndarray]:
+    """Return the rows of `join_features` with empty lists of features, and where these are.
+
+    features: at least query_id, doc_id and label. The second result is the row of `features`
+    (int64) of every document that has one, in the order of the rows.
+    """
     if groups.num_rows == 0:
-        return window_schema.empty_table()
+        return window_schema.empty_table(), np.zeros(0, np.int64)
     shown = _sum_groups(groups)
     documents = _number_documents(shown, features)
-    width = feature_width(features, documents.feature_row)
-    matrix = take_features(features, documents.feature_row, width)
     sizes, patterns = np.diff(shown.group_docs), np.diff(shown.patterns.count_offsets)
     lengths = shown.by_query(np.ones(shown.query.size, np.int64))
     columns = {
@@ -70,7 +82,7 @@ def join_features(groups: pa.Table, features: pa.Table) -> pa.Table:
         "doc_ids": list_array(documents.sizes, documents.names),
         "featured": pa.array(documents.featured, pa.int32()),
         "labels": list_array(documents.sizes, documents.labels),
-        "features": list_array(documents.featured * width, pa.array(matrix.reshape(-1))),
+        "features": list_array(documents.featured * 0, pa.array([], pa.float32())),
         "duplicates": pa.array(documents.duplicates, pa.int32()),
         "segments": list_array(lengths, whole(shown.rows["segment"])),
         "rankings": list_array(lengths, whole(shown.rows["ranking"])),
@@ -82,7 +94,8 @@ def join_features(groups: pa.Table, features: pa.Table) -> pa.Table:
         ),
         "counts": list_array(shown.by_query(patterns), shown.patterns.counts),
     }
-    return pa.table([columns[name] for name in window_schema.names], schema=window_schema)
+    table = pa.table([columns[name] for name in window_schema.names], schema=window_schema)
+    return table, documents.feature_row
 
 
 def _sum_groups(groups: pa.Table) -> _Groups:

@@ -12,7 +12,7 @@ from ulr.config.settings import Pairs
 from ulr.errors import InvalidData
 from ulr.features.files import find_features
 from ulr.features.stage import WindowInputs, gather_window, repair_window
-from ulr.pairs.config import PairConfig, make_pair_config
+from ulr.pairs.config import pair_config_of
 from ulr.pairs.empty import empty_reason
 from ulr.pairs.health import health_table
 from ulr.pairs.tasks import estimate_variance, write_pairs
@@ -36,7 +36,7 @@ def build_pairs(
     force: bool = False,
 ) -> Outcome:
     """Publish `pairs` of one method over a window, and statistics of their weights in `metrics`."""
-    pair_config = _pair_config(pairs, warehouse)
+    pair_config = pair_config_of(pairs, *load_examination(pairs.propensities, warehouse))
     window_inputs = WindowInputs(
         warehouse, dates, find_features(features), partitions=pairs.partitions
     )
@@ -86,11 +86,3 @@ def build_pairs(
     if outcome.skipped:
         repair_window(start_spark, window_inputs)
     return outcome
-
-
-def _pair_config(pairs: Pairs, warehouse: Warehouse) -> PairConfig:
-    pooled, by_segment = load_examination(pairs.propensities, warehouse)
-    options = pairs.model_dump(exclude={"method", "propensities", "test_fraction", "partitions"})
-    if options["co_click_variance"] == "auto":
-        options["co_click_variance"] = None
-    return make_pair_config(pairs.method, pooled, by_segment, **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -92,7 +92,7 @@ def train_ranker(
         max_position = int(validation.pairs.position.max(initial=max_position))
     state, _ = train_local_ranks(
         single_rank(),
-        _split_over_ranks(data, validation, sampled_bins(data, learner)),
+        _split_over_ranks(data, validation, sampled_bins(data, learner, plan.feature_names)),
         plan,
         learner,
         TrainState(biases=plan.initial_biases(max_position)),
@@ -102,9 +102,9 @@ def train_ranker(
     return make_ranker(state, plan.early_stopping_metric)
 
 
-def sampled_bins(data: RankingData, learner: Learner) -> Bins:
-    """Return the bins of a sample of the rows."""
-    return make_bins(_sample(data), learner.lightgbm)
+def sampled_bins(data: RankingData, learner: Learner, names: Sequence[str] = ()) -> Bins:
+    """Return the bins of a sample of the rows. names: of the features, if any."""
+    return make_bins(_sample(data), learner.lightgbm, names)
 
 
 def _sample(data: RankingData) -> np.ndarray:
