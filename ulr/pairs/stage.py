@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from ulr.config.settings import Pairs
-from ulr.features.files import find_features
+from ulr.config.settings import Features, Pairs
+from ulr.features.source import open_features
 from ulr.features.stage import WindowInputs, gather_window, repair_window
 from ulr.pairs.config import PairConfig, make_pair_config
 from ulr.pairs.health import health_table
@@ -30,14 +30,13 @@ def build_pairs(
     dates: Sequence[dt.date],
     *,
     pairs: Pairs,
-    features: str,
+    features: Features,
     force: bool = False,
 ) -> Outcome:
     """Publish `pairs` of one method over a window, and statistics of their weights in `metrics`."""
     pair_config = _pair_config(pairs, warehouse)
-    window_inputs = WindowInputs(
-        warehouse, dates, find_features(features), partitions=pairs.partitions
-    )
+    source = open_features(start_spark, features, dates)
+    window_inputs = WindowInputs(warehouse, dates, source, partitions=pairs.partitions)
     psi = pair_config.psi
     weights = [
         pair_config.tables.tolist(),
