@@ -224,6 +224,10 @@ class Features(Section):
     """Features of documents, and golden labels."""
 
     path: str
+    table: str | None
+    columns: Literal["all"] | list[str] | None
+    keys: dict[Literal["query_id", "doc_id", "features", "label", "dt"], str]
+    as_of: Literal["latest", "day"]
 
 
 class Pairs(Section):

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from ulr.config.settings import Pairs
+from ulr.config.settings import Features, Pairs
 from ulr.errors import InvalidData
-from ulr.features.files import find_features
+from ulr.features.source import open_features
 from ulr.features.stage import WindowInputs, gather_window, repair_window
 from ulr.pairs.config import pair_config_of
 from ulr.pairs.empty import empty_reason
@@ -32,14 +32,13 @@ def build_pairs(
     dates: Sequence[dt.date],
     *,
     pairs: Pairs,
-    features: str,
+    features: Features,
     force: bool = False,
 ) -> Outcome:
     """Publish `pairs` of one method over a window, and statistics of their weights in `metrics`."""
     pair_config = pair_config_of(pairs, *load_examination(pairs.propensities, warehouse))
-    window_inputs = WindowInputs(
-        warehouse, dates, find_features(features), partitions=pairs.partitions
-    )
+    source = open_features(start_spark, features, dates)
+    window_inputs = WindowInputs(warehouse, dates, source, partitions=pairs.partitions)
     psi = pair_config.psi
     weights = [
         pair_config.tables.tolist(),
@@ -64,7 +63,7 @@ def build_pairs(
             start_spark(), window, config, pairs_url=table.url, test_fraction=pairs.test_fraction
         )
         if not report.counts["pairs"]:
-            raise InvalidData(empty_reason(report.counts, config, features))
+            raise InvalidData(empty_reason(report.counts, config, source.where))
         prior = None if psi is None else config.co_click_variance
         totals = report.size.metrics() | {"co_click_variance": prior}
         health.write_table(health_table(config.method, report.health, totals))

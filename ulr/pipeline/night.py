@@ -117,7 +117,7 @@ class Night:
         outcomes = [
             build_pairs(
                 self._start, self.warehouse, self.training_dates(), force=self.force,
-                pairs=trial.settings.pairs, features=trial.settings.features.path,
+                pairs=trial.settings.pairs, features=trial.settings.features,
             )
             for trial in self._trials()
         ]  # fmt: skip
