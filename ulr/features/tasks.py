@@ -27,6 +27,7 @@ from ulr.features.files import FeatureFiles, FeaturePart, read_features
 from ulr.features.join import join_features
 from ulr.features.shown import ShownQueries
 from ulr.groups.histograms import partition_of
+from ulr.groups.levels import CLICKS, names_in, with_levels
 from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.schema import features_schema, groups_schema
 from ulr.warehouse.storage import StoredFile
@@ -42,11 +43,15 @@ _groups_schema = pa.schema([groups_schema.field(name) for name in _COLUMNS])
 
 @dataclass(frozen=True)
 class WindowFiles:
-    """Files of groups, on the filesystem of `groups_url`, and of features."""
+    """Files of groups, on the filesystem of `groups_url`, and of features.
+
+    levels: of feedback in the window.
+    """
 
     groups_url: str
     groups: Sequence[StoredFile]
     features: FeatureFiles
+    levels: Sequence[str] = CLICKS
 
     @property
     def size(self) -> int:
@@ -115,7 +120,7 @@ def _send(
     parts = [unit for unit in units if isinstance(unit, FeaturePart)]
     only = None if shown is None else shown.value
     tables = {
-        "groups": _read_groups(groups, files.groups_url),
+        "groups": _read_groups(groups, files.groups_url, files.levels),
         "features": _read_features(parts, files.features, names, only),
     }
     for kind, content in tables.items():
@@ -123,11 +128,11 @@ def _send(
             yield from partition_blocks(kind, table, partition_of(table, partitions))
 
 
-def _read_groups(files: list[StoredFile], url: str) -> Iterator[pa.Table]:
+def _read_groups(files: list[StoredFile], url: str, levels: Sequence[str]) -> Iterator[pa.Table]:
     fs, _ = open_filesystem(url)
     for file in files:
         table = pq.read_table(file.path, columns=_COLUMNS, filesystem=fs, use_threads=False)
-        yield table.cast(_groups_schema)
+        yield with_levels(table, names_in(table.schema), levels).cast(_groups_schema)
 
 
 def _read_features(
