@@ -168,6 +168,12 @@ def test_levels_are_selected_and_padded_by_name():
         lambda y: (0, 1, 3, 4)[y]
     )
     (batch,) = table.combine_chunks().to_batches()
+
+    def only(*events):
+        return expanded(one_level(batch, LEVELS.names, events).to_pylist(), 1)
+
+    assert only("cart", "purchase") == mapped(lambda y: int(y > 1))
+    assert only("gift") == mapped(lambda y: 0)
     assert expanded(one_level(batch, LEVELS.names).to_pylist(), 1) == mapped(lambda y: int(y > 0))
 
 

@@ -47,22 +47,30 @@ def with_levels(
     """
     if tuple(names) == tuple(wanted):
         return groups
-    chosen = _sources(names, wanted)
-    selected = select_levels(patterns_of(groups), len(names), np.array(chosen, np.int64))
+    return _select(groups, len(names), _sources(names, wanted))
+
+
+def _select(
+    groups: pa.Table | pa.RecordBatch, levels: int, chosen: Sequence[int]
+) -> pa.Table | pa.RecordBatch:
+    """Return groups with the patterns of some levels, from 0; -1: no document."""
+    selected = select_levels(patterns_of(groups), levels, np.array(chosen, np.int64))
     column = list_array(np.diff(selected.word_offsets), selected.words)
     columns = [column if n == "patterns" else groups[n] for n in groups.schema.names]
     return type(groups).from_arrays(columns, names=groups.schema.names)
 
 
-def one_level(groups: pa.RecordBatch, names: Sequence[str], level: int = 1) -> pa.RecordBatch:
-    """Return groups with the patterns of one level; of the lowest one, documents with any event.
+def one_level(
+    groups: pa.RecordBatch, names: Sequence[str], events: Sequence[str] = ()
+) -> pa.RecordBatch:
+    """Return groups with the patterns of one level: documents with one of these events.
 
-    Groups without so high a level have no document in it.
+    names: the levels of the groups. events: a level and all higher ones; (): any event.
     """
-    if len(names) == level == 1:
+    level = min((names.index(name) for name in events or names if name in names), default=-1)
+    if len(names) == 1 and level == 0:
         return groups
-    name = names[level - 1] if level <= len(names) else ""
-    return with_levels(groups, names, [name])
+    return _select(groups, len(names), [level])
 
 
 def window_levels(warehouse: Warehouse, dates: Sequence[dt.date]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from ulr.errors import InvalidData, UserError
 from ulr.experiments.buckets import is_shuffle, parse_bucket
 from ulr.experiments.serving import Plan
 from ulr.features.files import find_features
+from ulr.groups.levels import window_levels
 from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.propensity import tasks
 from ulr.propensity.affine import regressions
@@ -33,6 +34,13 @@ from ulr.propensity.estimators import (
 )
 from ulr.propensity.exposures import Exposures
 from ulr.propensity.findings import Finding
+from ulr.propensity.levels import (
+    LevelCurve,
+    events_in,
+    level_curve,
+    level_findings,
+    level_table,
+)
 from ulr.propensity.planned import read_plan
 from ulr.propensity.rankings import RankingTally, swap_buckets
 from ulr.propensity.schema import harvest_schema, moments_schema
@@ -47,9 +55,13 @@ from ulr.warehouse.transaction import WriteTransaction
 
 @dataclass(frozen=True)
 class PropensityOutcome(Outcome):
-    """The outcome with the estimates, all traffic first; empty if the stage was skipped."""
+    """The outcome with the estimates, all traffic first; empty if the stage was skipped.
+
+    levels: the curve of each level of feedback, lowest first; empty if there is only one.
+    """
 
     results: list[SegmentResult] = field(default_factory=list)
+    levels: list[LevelCurve] = field(default_factory=list)
 
 
 def build_propensities(
@@ -67,11 +79,25 @@ def build_propensities(
     """
     plan, text = read_plan(plan_file) if plan_file else (None, "")
     planned = {"plan": {"path": plan_file, "content": text}} if plan_file else {}
+    names = window_levels(warehouse, dates)
+    side_tables = [("joint_propensities", ""), ("diagnostics", "")]
+    if len(names) > 1:
+        side_tables.append(("level_propensities", ""))
 
     def write(
-        theta: WriteTransaction, joint: WriteTransaction, checks: WriteTransaction
-    ) -> list[SegmentResult]:
+        theta: WriteTransaction,
+        joint: WriteTransaction,
+        checks: WriteTransaction,
+        by_level: WriteTransaction | None = None,
+    ) -> tuple[list[SegmentResult], list[LevelCurve]]:
         results = estimate_propensities(start_spark, warehouse, dates, settings, plan)
+        levels: list[LevelCurve] = []
+        if by_level is not None:
+            levels = estimate_levels(start_spark, warehouse, dates, settings, results[0])
+            results[0].findings.extend(level_findings(levels, settings.significance))
+            table = level_table(levels)
+            by_level.write_table(table)
+            by_level.publish({"rows": table.num_rows})
         curves, pairs = curve_table(results), joint_table(results)
         findings = findings_table(results)
         joint.write_table(pairs)
@@ -80,18 +106,20 @@ def build_propensities(
         joint.publish({"rows": pairs.num_rows})
         checks.publish({"rows": findings.num_rows})
         theta.publish({"rows": curves.num_rows, "findings": findings.num_rows})
-        return results
+        return results, levels
 
-    outcome, results = publish_if_changed(
+    outcome, estimates = publish_if_changed(
         warehouse,
         "propensities",
         inputs=groups_fingerprints(warehouse, dates) | _files_read(settings) | planned,
         settings=settings.model_dump(),
-        side_tables=[("joint_propensities", ""), ("diagnostics", "")],
+        side_tables=side_tables,
         write=write,
         force=force,
     )
-    return PropensityOutcome(outcome.manifest, outcome.skipped, outcome.damage, results or [])
+    return PropensityOutcome(
+        outcome.manifest, outcome.skipped, outcome.damage, *(estimates or ([], []))
+    )
 
 
 def estimate_propensities(
@@ -134,6 +162,38 @@ def estimate_propensities(
     )  # fmt: skip
     clicks = find_click_model(sums, names, pooled.fits, pooled.findings, settings)
     return [with_clicks(result, clicks, significance) for result in results]
+
+
+def estimate_levels(
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    dates: Sequence[dt.date],
+    settings: Propensities,
+    lowest: SegmentResult,
+) -> list[LevelCurve]:
+    """Return the curve of every level of feedback over all traffic, the lowest first.
+
+    lowest: the estimates of the lowest level. An estimator that uses neither swaps nor natural rank
+    changes gives no curve of a higher level: every position is `insufficient`.
+    """
+    url, files = warehouse.storage.url, groups_files(warehouse, dates)
+    own = settings.model_copy(update={"estimator": lowest.own.estimator})
+    positions = lowest.own.positions
+    levels = []
+    names = window_levels(warehouse, dates)
+    for number, name in enumerate(names, start=1):
+        events = names[number - 1 :]
+        swaps = tasks.count_arms(start_spark, url, files, events=events)
+        curve = lowest.own
+        if number > 1:
+            counts = _Counts(swaps)
+            if own.estimator in NEED_HARVEST:
+                counts = _count_documents(
+                    start_spark(), warehouse, dates, own, swaps, events=events
+                )
+            curve = level_curve(counts.evidence(positions, None), own)
+        levels.append(LevelCurve(name, events_in(swaps), curve))
+    return levels
 
 
 @reraise_user_errors()
@@ -205,15 +265,20 @@ def _count_documents(
     dates: Sequence[dt.date],
     settings: Propensities,
     swaps: pa.Table,
+    *,
+    events: Sequence[str] = (),
 ) -> _Counts:
-    """Return the counts with those of all documents: a pass over the groups of the window."""
+    """Return the counts with those of all documents: a pass over the groups of the window.
+
+    events: that count as clicks; (): any.
+    """
     files = [
         (day, path)
         for day, date in enumerate(dates)
         for path in groups_files(warehouse, [date])
     ]  # fmt: skip
     shown = tasks.count_exposures(
-        spark, warehouse.storage.url, files, max_position=settings.max_position
+        spark, warehouse.storage.url, files, max_position=settings.max_position, events=events
     )
     em, harvest = settings.regression_em, settings.harvest
     if settings.estimator in NEED_HARVEST:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -20,19 +20,19 @@ ROWS_PER_BATCH = 65_536
 
 
 def count_exposures(
-    url: str, files: Iterable[tuple[int, str]], max_position: int, level: int = 1
+    url: str, files: Iterable[tuple[int, str]], max_position: int, events: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of `exposures_schema`, one for each batch of the files (day, path).
 
-    level: of feedback, whose documents are counted as clicked.
+    events: that count as clicks; (): any.
     """
     for day, path in files:
-        for batch in read_groups(url, [path], EXPOSURE_COLUMNS, level):
+        for batch in read_groups(url, [path], EXPOSURE_COLUMNS, events):
             yield exposure_batch(batch, day, max_position)
 
 
 def read_groups(
-    url: str, files: Iterable[str], columns: list[str], level: int = 1
+    url: str, files: Iterable[str], columns: list[str], events: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of files on the filesystem of `url`; segment and bucket are dictionaries.
 
@@ -44,7 +44,7 @@ def read_groups(
             file = pq.ParquetFile(source, read_dictionary=["segment", "bucket"])
             names = names_in(file.schema_arrow)
             for batch in file.iter_batches(ROWS_PER_BATCH, columns=columns, use_threads=False):
-                yield one_level(batch, names, level)
+                yield one_level(batch, names, events)
 
 
 def exposure_batch(batch: pa.RecordBatch, day: int, max_position: int) -> pa.RecordBatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -51,8 +51,8 @@ def tally_file(fs: pafs.FileSystem, path: str, arms: ArmTally) -> Iterator[pa.Ta
     yield merge_documents(pending)
 
 
-def tally_arms(fs: pafs.FileSystem, path: str, arms: ArmTally, level: int) -> None:
-    """Add the file's pages to `arms`, clicks being the documents of a level of feedback."""
+def tally_arms(fs: pafs.FileSystem, path: str, arms: ArmTally, events: Sequence[str]) -> None:
+    """Add the file's pages to `arms`, clicks being documents with these events."""
     with fs.open_input_file(path) as source:
         file = pq.ParquetFile(source, read_dictionary=["segment", "bucket"])
         names = names_in(file.schema_arrow)
@@ -62,7 +62,7 @@ def tally_arms(fs: pafs.FileSystem, path: str, arms: ArmTally, level: int) -> No
                 ids = _read(file, number, DOCUMENT_COLUMNS)
                 batches = [_joined(a, b) for a, b in zip(batches, ids, strict=True)]
             for batch in batches:
-                arms.add(one_level(batch, names, level))
+                arms.add(one_level(batch, names, events))
 
 
 def _read(file: pq.ParquetFile, number: int, columns: list[str]) -> list[pa.RecordBatch]:
