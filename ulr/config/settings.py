@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -32,6 +32,7 @@ class Warehouse(Section):
     keep_days: Annotated[float, Field(ge=0)]
     retention_days: Count | None
     quarantine_days: Count | None
+    views: dict[Literal["duckdb", "spark", "trino"], str]
 
 
 class Examination(Section):
@@ -193,8 +194,8 @@ class Propensities(Section):
     """Estimation of theta and psi."""
 
     estimator: Literal[
-        "single_swap", "adjacent_chain", "combined", "shuffle", "all_pairs", "pivot", "adjacent",
-        "regression_em", "affine", "given",
+        "auto", "single_swap", "adjacent_chain", "combined", "shuffle", "all_pairs", "pivot",
+        "adjacent", "regression_em", "affine", "given",
     ]  # fmt: skip
     joint: Literal["all_swaps", "pair_swaps", "none"]
     browsing_model: Literal["auto", "independent", "continuous", "row_skipping"]
@@ -243,6 +244,10 @@ class Features(Section):
     """Features of documents, and golden labels."""
 
     path: str
+    table: str | None
+    columns: Literal["all"] | list[str] | None
+    keys: dict[Literal["query_id", "doc_id", "features", "label", "dt"], str]
+    as_of: Literal["latest", "day"]
 
 
 class Pairs(Section):
@@ -361,6 +366,18 @@ class Settings(Section):
     mlflow: Mlflow
     promote: Promote
     score: Score
+
+    @model_validator(mode="before")
+    @classmethod
+    def _same_features(cls, values: Any) -> Any:
+        """Replace the features of regression-EM by those of the models, where they are the same."""
+        try:
+            em, path = values["propensities"]["regression_em"], values["features"]["path"]
+        except (KeyError, TypeError):
+            return values
+        if isinstance(em, dict) and em.get("features") == "features.path":
+            em["features"] = path
+        return values
 
     def with_method(self, method: str) -> Settings:
         """Return the settings with another method."""

@@ -79,7 +79,8 @@ def estimate_relevance(
     corrected = shown.clicks - sessions * beta[curve, shown.position - 1]
     unit = np.arange(curve.size)
     if policy:
-        unit, _ = group_keys(shown.window.row_of.view(np.uint64), curve.astype(np.uint64))
+        documents = shown.row_hash[shown.window.row_of]
+        unit, _ = group_keys(documents, curve.astype(np.uint64))
     count = int(unit.max(initial=-1)) + 1
     exposed = np.bincount(unit, n_alpha, count)
     rate = np.bincount(unit, corrected, count) / exposed

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ulr.config.settings import Pairs
 from ulr.errors import UserError
 from ulr.kernels.layout import Stopping
 from ulr.pairs.gains import ONE_LEVEL
@@ -164,6 +165,16 @@ def make_pair_config(
         stopping=stopping_of(every, **limits) if by_pattern else None,
         click_model=click_model,
     )
+
+
+def pair_config_of(
+    settings: Pairs, examination: Examination, by_segment: Mapping[str, Examination]
+) -> PairConfig:
+    """Return the configuration that the settings ask for."""
+    options = settings.model_dump(exclude={"method", "propensities", "test_fraction", "partitions"})
+    if options["co_click_variance"] == "auto":
+        options["co_click_variance"] = None
+    return make_pair_config(settings.method, examination, by_segment, **options)
 
 
 def _with_all_psi(examination: Examination) -> Examination:

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from ulr.config.settings import Pairs
-from ulr.features.files import find_features
+from ulr.config.settings import Features, Pairs
+from ulr.errors import InvalidData
+from ulr.features.source import open_features
 from ulr.features.stage import WindowInputs, gather_window, repair_window
-from ulr.pairs.config import PairConfig, make_pair_config
+from ulr.pairs.config import pair_config_of
+from ulr.pairs.empty import empty_reason
 from ulr.pairs.gains import NO_FEEDBACK, ONE_LEVEL, increments_of
 from ulr.pairs.health import health_table
 from ulr.pairs.tasks import estimate_variance, write_pairs
@@ -31,7 +33,7 @@ def build_pairs(
     dates: Sequence[dt.date],
     *,
     pairs: Pairs,
-    features: str,
+    features: Features,
     feedback: Mapping[str, float] = NO_FEEDBACK,
     force: bool = False,
 ) -> Outcome:
@@ -39,11 +41,13 @@ def build_pairs(
 
     feedback: gains of events, by name.
     """
-    window_inputs = WindowInputs(
-        warehouse, dates, find_features(features), partitions=pairs.partitions
-    )
+    source = open_features(start_spark, features, dates)
+    window_inputs = WindowInputs(warehouse, dates, source, partitions=pairs.partitions)
     increments = increments_of(feedback, window_inputs.levels)
-    pair_config = replace(_pair_config(pairs, warehouse), increments=increments)
+    pair_config = replace(
+        pair_config_of(pairs, *load_examination(pairs.propensities, warehouse)),
+        increments=increments,
+    )
     psi = pair_config.psi
     weights = [
         pair_config.tables.tolist(),
@@ -69,6 +73,8 @@ def build_pairs(
         report = write_pairs(
             start_spark(), window, config, pairs_url=table.url, test_fraction=pairs.test_fraction
         )
+        if not report.counts["pairs"]:
+            raise InvalidData(empty_reason(report.counts, config, source.where))
         variance = config.co_click_variance
         prior = variance[0] if isinstance(variance, tuple) else variance
         prior = None if psi is None else prior
@@ -92,11 +98,3 @@ def build_pairs(
     if outcome.skipped:
         repair_window(start_spark, window_inputs)
     return outcome
-
-
-def _pair_config(pairs: Pairs, warehouse: Warehouse) -> PairConfig:
-    pooled, by_segment = load_examination(pairs.propensities, warehouse)
-    options = pairs.model_dump(exclude={"method", "propensities", "test_fraction", "partitions"})
-    if options["co_click_variance"] == "auto":
-        options["co_click_variance"] = None
-    return make_pair_config(pairs.method, pooled, by_segment, **options)

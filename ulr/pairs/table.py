@@ -50,15 +50,24 @@ def build_pair_table(queries: pa.Table, config: PairConfig) -> tuple[pa.Table, P
     If the weights need theta, documents shown below the last position with known examination make
     no pair.
     """
-    window = shown_rows(load_window(queries, config.list_depth))
+    window = load_window(queries, config.list_depth)
+    window, arrays, report = weigh_window(window, config)
+    return _lay_out(window, arrays, config), report
+
+
+def weigh_window(window: Window, config: PairConfig) -> tuple[Window, PairLists, PairReport]:
+    """Return the shown documents of a window, and the pairs of all its queries.
+
+    window: its lists are cut at `config.list_depth`.
+    """
+    window = shown_rows(window)
     config = config.reaching(int(window.histograms.sizes.max(initial=0)))
     if config.missing_features == "error":
         _check_features(window)
     weighted, health = _weigh(window, config)
     arrays = _group(window, weighted, config)
     size = effective_size(_with_effective_clicks(arrays, window, weighted, config))
-    report = PairReport(_count(window, weighted, arrays), health, size)
-    return _lay_out(window, arrays, config), report
+    return window, arrays, PairReport(_count(window, weighted, arrays), health, size)
 
 
 def _check_features(window: Window) -> None:
@@ -133,6 +142,13 @@ def _with_effective_clicks(
     return arrays._replace(clicks=clicks)
 
 
+def rows_with_pairs(window: Window, arrays: PairLists) -> tuple[np.ndarray, np.ndarray]:
+    """Return the queries that have a pair (bool), and their rows with features (int64)."""
+    chosen = _with_pairs(arrays)
+    present = np.flatnonzero(window.feature_row >= 0)
+    return chosen, present[np.repeat(chosen, np.diff(arrays.query_rows))]
+
+
 def _with_pairs(arrays: PairLists) -> np.ndarray:
     """Return which queries have a pair: bool."""
     counts: np.ndarray = np.diff(arrays.group_pairs[arrays.query_groups])
@@ -141,9 +157,7 @@ def _with_pairs(arrays: PairLists) -> np.ndarray:
 
 def _lay_out(window: Window, arrays: PairLists, config: PairConfig) -> pa.Table:
     """Return one row per query that has a pair."""
-    chosen = _with_pairs(arrays)
-    present = np.flatnonzero(window.feature_row >= 0)
-    kept = present[np.repeat(chosen, np.diff(arrays.query_rows))]
+    chosen, kept = rows_with_pairs(window, arrays)
     matrix = window.matrix[window.feature_row[kept]]
     width, labels = matrix.shape[1], window.labels[kept]
     arrays = take_queries(arrays, chosen)

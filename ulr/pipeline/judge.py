@@ -59,7 +59,7 @@ def evaluate_window(
         dates,
         models,
         propensities=load_examination(settings.pairs.propensities, warehouse),
-        features=settings.features.path,
+        features=settings.features,
         feedback=settings.log.feedback,
         test_fraction=settings.pairs.test_fraction,
         evaluate=settings.evaluate,

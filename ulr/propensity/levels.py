@@ -1,4 +1,4 @@
-"""theta of every level of feedback, and whether the levels agree (docs/methods.md section 3.13).
+"""theta of every level of feedback, and whether the levels agree (docs/methods.md section 3.14).
 
 theta is a property of positions. If an event below a click does not depend on the position, given
 the click, its rates have the theta of clicks. Weights use the curve of the lowest level, any event,

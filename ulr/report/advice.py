@@ -14,6 +14,13 @@ class Advice(NamedTuple):
 
 
 CHECKS = {
+    "estimator": Advice(
+        "Is theta from swap experiments?",
+        "All positions that matter have enough clicks in swap buckets.",
+        "Run a swap experiment (`ulr plan-swaps` computes its size): its theta needs no assumption "
+        "on why rankings change or what features explain. Until then the message names what theta "
+        "rests on, and the setting that decides otherwise.",
+    ),
     "components": Advice(
         "Are all positions linked by comparisons?",
         "Every position with an estimate can be compared with position 1.",

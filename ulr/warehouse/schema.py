@@ -329,9 +329,10 @@ level_propensities_schema = pa.schema(
 #   theta     relative to position 1; null if there is no estimate, for the reason in `note`
 #   lower, upper  95% interval; standard_error of theta
 #   support   number of clicks that the estimate is based on
-#   source    estimated | pooled (too little data of the segment here: all traffic and the segment's
-#             other positions) | given (set by the user) | imputed (along the curve that the others
-#             fit) | insufficient (no estimate)
+#   source    estimated | harvested (from rank changes, on a curve that is otherwise from swaps) |
+#             pooled (too little data of the segment here: all traffic and the segment's other
+#             positions) | given (set by the user) | imputed (along the curve that the others fit) |
+#             insufficient (no estimate)
 #   alpha, beta   of P(click) = alpha R + beta, from the affine estimator only
 #   theta_1   P(position 1 is examined), to which theta and psi are relative: as set, else of the
 #             browsing model, else 1 (assumed)

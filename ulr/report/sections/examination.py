@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ulr.propensity.choice import CHECK
 from ulr.propensity.curve import IMPUTED
 from ulr.propensity.levels import CHECK as LEVELS
 from ulr.report.blocks import Figure, Table
@@ -38,6 +39,7 @@ def context(facts: Facts) -> dict[str, Any]:
             ),
             "",
         ),
+        "choice": next((f["message"] for f in facts.diagnostics if f["check"] == CHECK), ""),
         "figures": [(segment, _figure(facts, rows, segment)) for segment in segments[:DRAWN]],
         "segments_left": len(segments) - DRAWN,
         "levels": _levels(facts.levels, facts.diagnostics),
