@@ -73,7 +73,7 @@ def _pairs(queries: pa.Table, settings: Settings, examination) -> pa.Table:
     options["co_click_variance"] = None
     config = make_pair_config(settings.pairs.method, *examination, **options)
     if config.psi is not None:
-        histograms, segment = load_histograms(queries, config.depth)
+        (histograms,), segment = load_histograms(queries, config.depth)
         sums = co_click_sums(histograms, tables_of(segment, config.segments), config.psi)
         options["co_click_variance"] = prior_variance(sums)
         config = make_pair_config(settings.pairs.method, *examination, **options)

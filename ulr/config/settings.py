@@ -6,6 +6,7 @@ The defaults and the meaning of each setting are in `conf/base.yaml` only.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -14,6 +15,8 @@ from ulr.experiments.buckets import parse_bucket
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
+MAX_LEVELS = 16  # of feedback
+_NOT_A_NAME = re.compile(r"\s*(?:\[|[-+]?[0-9.]+\s*$)")
 
 
 class Section(BaseModel):
@@ -110,6 +113,7 @@ class Simulate(Section):
     binarize: Count | None
     examination: Examination
     clicks: Clicks
+    feedback: dict[str, Fraction]
     segments: list[Segment]
     swaps: list[Swap]
 
@@ -137,6 +141,22 @@ class Log(Section):
     max_bad_fraction: Fraction
     min_pages: Annotated[int, Field(ge=0)]
     max_repeated_ids: Annotated[int, Field(ge=0)]
+    feedback: dict[str, Annotated[float, Field(gt=0)]]
+
+    @model_validator(mode="after")
+    def _check_feedback(self) -> Log:
+        gains = self.feedback
+        wrong = [name for name in gains if not name.strip() or _NOT_A_NAME.match(name)]
+        if wrong:
+            raise ValueError(
+                f"feedback: {wrong[0]!r} is no name of an event; numbers in the log are levels, "
+                "counted from 1, whose events are named here"
+            )
+        if len(set(gains.values())) < len(gains):
+            raise ValueError("feedback: two events have one gain; give each event its own")
+        if len(gains) > MAX_LEVELS:
+            raise ValueError(f"feedback: {len(gains)} events; at most {MAX_LEVELS} are possible")
+        return self
 
 
 class Groups(Section):

@@ -24,6 +24,7 @@ from ulr.features.source import open_features
 from ulr.features.split import Split
 from ulr.features.stage import WindowInputs, WindowTable, gather_window
 from ulr.models.booster import check_features
+from ulr.pairs.gains import NO_FEEDBACK, ONE_LEVEL, increments_of
 from ulr.propensity.examination import Examination
 from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.stage import fingerprint, publish_if_changed
@@ -58,12 +59,13 @@ def build_evaluation(
     test_fraction: float,
     evaluate: Evaluate,
     sigmoid: float = 1.0,
+    feedback: Mapping[str, float] = NO_FEEDBACK,
     partition: str = "",
     force: bool = False,
 ) -> EvaluationOutcome:
     """Publish `metrics` of the models and of the difference between every two of them.
 
-    models: LightGBM text by name.
+    models: LightGBM text by name. feedback: gains of events.
     """
     by_query = evaluate.holdout == "query"
     if by_query and test_fraction == 0:
@@ -71,9 +73,12 @@ def build_evaluation(
     source = open_features(start_spark, features, dates)
     names = source.names()
     check_features(names, source.where, models)
-    plan = EvaluationPlan(evaluate, *propensities, sigmoid, list(combinations(models, 2)))
     window_inputs = WindowInputs(
         warehouse, dates, source, use="test", partitions=evaluate.partitions
+    )
+    increments = increments_of(feedback, window_inputs.levels)
+    plan = EvaluationPlan(
+        evaluate, *propensities, sigmoid, list(combinations(models, 2)), increments
     )
 
     def write(metrics: WriteTransaction) -> Totals:
@@ -99,7 +104,8 @@ def build_evaluation(
             "features": source.identity,
             "models": {name: fingerprint(text) for name, text in models.items()},
             "propensities": fingerprint(_examination_values(plan)),
-        },
+        }
+        | ({} if increments == ONE_LEVEL else {"increments": increments}),
         settings=evaluate.model_dump()
         | {"test_fraction": test_fraction if by_query else 0.0, "sigmoid": sigmoid},
         write=write,

@@ -29,6 +29,7 @@ from ulr.features.layout import day_field
 from ulr.features.reading import read_features
 from ulr.features.shown import ShownQueries
 from ulr.groups.histograms import partition_of
+from ulr.groups.levels import CLICKS, names_in, with_levels
 from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.schema import features_schema, groups_schema
 from ulr.warehouse.storage import StoredFile
@@ -44,11 +45,15 @@ _groups_schema = pa.schema([groups_schema.field(name) for name in _COLUMNS])
 
 @dataclass(frozen=True)
 class WindowFiles:
-    """Files of groups, on the filesystem of `groups_url`, and of features."""
+    """Files of groups, on the filesystem of `groups_url`, and of features.
+
+    levels: of feedback in the window.
+    """
 
     groups_url: str
     groups: Sequence[StoredFile]
     features: FeatureFiles
+    levels: Sequence[str] = CLICKS
 
     @property
     def size(self) -> int:
@@ -117,7 +122,7 @@ def _send(
     parts = [unit for unit in units if isinstance(unit, FeaturePart)]
     only = None if shown is None else shown.value
     tables = {
-        "groups": _read_groups(groups, files.groups_url, files.features.by_day),
+        "groups": _read_groups(groups, files),
         "features": _read_features(parts, files.features, names, only),
     }
     for kind, content in tables.items():
@@ -125,12 +130,12 @@ def _send(
             yield from partition_blocks(kind, table, partition_of(table, partitions))
 
 
-def _read_groups(files: list[StoredFile], url: str, by_day: bool) -> Iterator[pa.Table]:
-    fs, _ = open_filesystem(url)
-    for file in files:
+def _read_groups(units: list[StoredFile], files: WindowFiles) -> Iterator[pa.Table]:
+    fs, _ = open_filesystem(files.groups_url)
+    for file in units:
         table = pq.read_table(file.path, columns=_COLUMNS, filesystem=fs, use_threads=False)
-        table = table.cast(_groups_schema)
-        if by_day:
+        table = with_levels(table, names_in(table.schema), files.levels).cast(_groups_schema)
+        if files.features.by_day:
             day = np.full(table.num_rows, folder_day(file.path, "dt"), np.int32)
             table = table.append_column(day_field, pa.array(day))
         yield table

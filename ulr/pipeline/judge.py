@@ -60,6 +60,7 @@ def evaluate_window(
         models,
         propensities=load_examination(settings.pairs.propensities, warehouse),
         features=settings.features,
+        feedback=settings.log.feedback,
         test_fraction=settings.pairs.test_fraction,
         evaluate=settings.evaluate,
         sigmoid=split_parameters(settings.lightgbm, settings.train.objective).options.sigmoid,

@@ -118,6 +118,7 @@ class Night:
             build_pairs(
                 self._start, self.warehouse, self.training_dates(), force=self.force,
                 pairs=trial.settings.pairs, features=trial.settings.features,
+                feedback=trial.settings.log.feedback,
             )
             for trial in self._trials()
         ]  # fmt: skip

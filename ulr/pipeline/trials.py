@@ -104,6 +104,7 @@ def _pairs(
                     dates,
                     pairs=trial.settings.pairs,
                     features=trial.settings.features,
+                    feedback=trial.settings.log.feedback,
                     force=force,
                 )
             outcomes.append(outcome)

@@ -16,6 +16,7 @@ from ulr.engine.failures import reraise_user_errors
 from ulr.errors import InvalidData, UserError
 from ulr.experiments.serving import Plan
 from ulr.features.files import find_features
+from ulr.groups.levels import window_levels
 from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.propensity import tasks
 from ulr.propensity.choice import (
@@ -35,6 +36,7 @@ from ulr.propensity.curve_checks import drift_findings
 from ulr.propensity.daily.stage import build_tallies
 from ulr.propensity.estimators import NEED_HARVEST, NEED_SWAPS, swap_curve
 from ulr.propensity.exposures import Exposures
+from ulr.propensity.extension import EXTENDED
 from ulr.propensity.findings import Finding
 from ulr.propensity.harvesting import harvested_curve
 from ulr.propensity.inputs import (
@@ -43,6 +45,13 @@ from ulr.propensity.inputs import (
     files_read,
     given_theta,
     segment_names,
+)
+from ulr.propensity.levels import (
+    LevelCurve,
+    events_in,
+    level_curve,
+    level_findings,
+    level_table,
 )
 from ulr.propensity.origins import changed_origins, origin_counts, origins
 from ulr.propensity.planned import read_plan
@@ -59,11 +68,13 @@ from ulr.warehouse.transaction import WriteTransaction
 class PropensityOutcome(Outcome):
     """The outcome with the estimates, all traffic first; empty if the stage was skipped.
 
-    change: which positions have another source than in the estimates that were replaced.
+    change: which positions have another source than in the estimates that were replaced. levels:
+    the curve of each level of feedback, lowest first; empty if there is only one.
     """
 
     results: list[SegmentResult] = field(default_factory=list)
     change: str = ""
+    levels: list[LevelCurve] = field(default_factory=list)
 
 
 def build_propensities(
@@ -81,12 +92,24 @@ def build_propensities(
     """
     plan, text = read_plan(plan_file) if plan_file else (None, "")
     planned = {"plan": {"path": plan_file, "content": text}} if plan_file else {}
+    side_tables = [("joint_propensities", ""), ("diagnostics", "")]
+    if len(window_levels(warehouse, dates)) > 1:
+        side_tables.append(("level_propensities", ""))
 
     def write(
-        theta: WriteTransaction, joint: WriteTransaction, checks: WriteTransaction
-    ) -> tuple[list[SegmentResult], str]:
+        theta: WriteTransaction,
+        joint: WriteTransaction,
+        checks: WriteTransaction,
+        *by_level: WriteTransaction,
+    ) -> tuple[list[SegmentResult], str, list[LevelCurve]]:
         before = _published_origins(warehouse)
         results = estimate_propensities(start_spark, warehouse, dates, settings, plan)
+        levels: list[LevelCurve] = []
+        for table in by_level:
+            levels = estimate_levels(start_spark, warehouse, dates, settings, results[0])
+            results[0].findings.extend(level_findings(levels, settings.significance))
+            table.write_table(level_table(levels))
+            table.publish({"levels": len(levels)})
         curves, pairs = curve_table(results), joint_table(results)
         findings = findings_table(results)
         joint.write_table(pairs)
@@ -96,19 +119,20 @@ def build_propensities(
         checks.publish({"rows": findings.num_rows})
         counts = {"rows": curves.num_rows, "findings": findings.num_rows}
         theta.publish(counts | origin_counts(origins(curves)))
-        return results, changed_origins(before, origins(curves))
+        return results, changed_origins(before, origins(curves)), levels
 
     outcome, estimates = publish_if_changed(
         warehouse,
         "propensities",
         inputs=groups_fingerprints(warehouse, dates) | files_read(settings) | planned,
         settings=settings.model_dump(),
-        side_tables=[("joint_propensities", ""), ("diagnostics", "")],
+        side_tables=side_tables,
         write=write,
         force=force,
     )
-    results, change = estimates or ([], "")
-    return PropensityOutcome(outcome.manifest, outcome.skipped, outcome.damage, results, change)
+    return PropensityOutcome(
+        outcome.manifest, outcome.skipped, outcome.damage, *(estimates or ([], "", []))
+    )
 
 
 def _published_origins(warehouse: Warehouse) -> dict[int, str]:
@@ -168,6 +192,36 @@ def estimate_propensities(
     return [with_clicks(result, clicks, significance) for result in results]
 
 
+def estimate_levels(
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    dates: Sequence[dt.date],
+    settings: Propensities,
+    lowest: SegmentResult,
+) -> list[LevelCurve]:
+    """Return the curve of every level of feedback over all traffic, the lowest first.
+
+    lowest: the estimates of the lowest level. An estimator that uses neither swaps nor natural rank
+    changes gives no curve of a higher level: every position is `insufficient`.
+    """
+    files, names = groups_files(warehouse, dates), window_levels(warehouse, dates)
+    estimator = lowest.own.estimator
+    estimator = SWAPS if estimator == EXTENDED else estimator  # a level has no harvested positions
+    own = settings.model_copy(update={"estimator": estimator})
+    window, levels = _Window(start_spark, warehouse, dates), []
+    for at, name in enumerate(names):
+        events = names[at:]
+        swaps = tasks.count_arms(start_spark, warehouse.storage.url, files, events=events)
+        curve = lowest.own
+        if at:
+            counts = WindowCounts(swaps)
+            if own.estimator in NEED_HARVEST:
+                counts = replace(counts, harvest=window.harvest(own, events))
+            curve = level_curve(counts.evidence(lowest.own.positions, None), own)
+        levels.append(LevelCurve(name, events_in(swaps), curve))
+    return levels
+
+
 @reraise_user_errors()
 def drift(
     start_spark: Callable[[], SparkSession],
@@ -220,20 +274,22 @@ class _Window:
     warehouse: Warehouse
     dates: Sequence[dt.date]
 
-    def shown(self, max_position: int) -> DataFrame:
-        """Return clicks and impressions of each document."""
+    def shown(self, max_position: int, events: Sequence[str] = ()) -> DataFrame:
+        """Return clicks and impressions of each document. events: that are clicks; (): any."""
         files = [
             (day, path)
             for day, date in enumerate(self.dates)
             for path in groups_files(self.warehouse, [date])
         ]
         url = self.warehouse.storage.url
-        return tasks.count_exposures(self.start_spark(), url, files, max_position=max_position)
+        return tasks.count_exposures(
+            self.start_spark(), url, files, max_position=max_position, events=events
+        )
 
-    def harvest(self, settings: Propensities) -> pa.Table:
-        """Return `harvest_schema` of all documents."""
+    def harvest(self, settings: Propensities, events: Sequence[str] = ()) -> pa.Table:
+        """Return `harvest_schema` of all documents. events: as of `shown`."""
         harvest = settings.harvest
-        shown = self.shown(settings.max_position)
+        shown = self.shown(settings.max_position, events)
         return tasks.harvest_table(shown, blocks=harvest.blocks, weight=harvest.weight)
 
     def exposures(self, settings: Propensities) -> Exposures:

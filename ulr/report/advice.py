@@ -106,6 +106,14 @@ CHECKS = {
         "Set more trees (`propensities.regression_em.trees`) or better features. Until then theta "
         "is biased, and its errors do not show it.",
     ),
+    "levels": Advice(
+        "Do all levels of feedback have the same examination curve?",
+        "Deeper events fall with the position as clicks do.",
+        "Given a click, the event depends on the position: the page may offer it without a click, "
+        "or users at deep positions click with another intent. Weights use the curve of the lowest "
+        "level, so gains of higher levels are biased; compare a model with `log.feedback` of the "
+        "lowest event alone.",
+    ),
     "joint": Advice(
         "Are pairs of positions examined independently?",
         "For information only; this check raises no alarm.",

@@ -33,6 +33,7 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
             parse_dates(args.date),
             pairs=settings.pairs,
             features=settings.features,
+            feedback=settings.log.feedback,
             force=args.force,
         )
     print_line(f"pairs {method}: {describe_pairs(outcome)}")
