@@ -162,7 +162,7 @@ class Harvest(Section):
 class RegressionEm(Section):
     """Regression EM."""
 
-    features: str | None
+    features: bool
     queries: Count
     rounds: Count
     trees: Count

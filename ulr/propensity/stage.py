@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from ulr.config.settings import Propensities
+from ulr.config.settings import Features, Propensities
 from ulr.engine.failures import reraise_user_errors
 from ulr.errors import InvalidData, UserError
 from ulr.experiments.buckets import is_shuffle, parse_bucket
 from ulr.experiments.serving import Plan
-from ulr.features.files import find_features
+from ulr.features.source import FeatureSource, open_features
 from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.propensity import tasks
 from ulr.propensity.affine import regressions
@@ -58,20 +58,25 @@ def build_propensities(
     dates: Sequence[dt.date],
     settings: Propensities,
     *,
+    features: Features | None = None,
     plan_file: str | None = None,
     force: bool = False,
 ) -> PropensityOutcome:
     """Estimate from the dates' groups; publish psi, the diagnostics, and theta last.
 
-    plan_file: the plan of the swap experiment, for the check `sample_ratio`.
+    features: for regression_em. plan_file: the plan of the swap experiment, for the check
+    `sample_ratio`.
     """
+    source = _features_read(start_spark, settings, features, dates)
     plan, text = read_plan(plan_file) if plan_file else (None, "")
     planned = {"plan": {"path": plan_file, "content": text}} if plan_file else {}
 
     def write(
         theta: WriteTransaction, joint: WriteTransaction, checks: WriteTransaction
     ) -> list[SegmentResult]:
-        results = estimate_propensities(start_spark, warehouse, dates, settings, plan)
+        results = estimate_propensities(
+            start_spark, warehouse, dates, settings, plan, features=source
+        )
         curves, pairs = curve_table(results), joint_table(results)
         findings = findings_table(results)
         joint.write_table(pairs)
@@ -85,7 +90,7 @@ def build_propensities(
     outcome, results = publish_if_changed(
         warehouse,
         "propensities",
-        inputs=groups_fingerprints(warehouse, dates) | _files_read(settings) | planned,
+        inputs=groups_fingerprints(warehouse, dates) | _files_read(settings, source) | planned,
         settings=settings.model_dump(),
         side_tables=[("joint_propensities", ""), ("diagnostics", "")],
         write=write,
@@ -100,8 +105,10 @@ def estimate_propensities(
     dates: Sequence[dt.date],
     settings: Propensities,
     plan: Plan | None = None,
+    *,
+    features: FeatureSource | None = None,
 ) -> list[SegmentResult]:
-    """Return the estimates of all traffic, then of the segments."""
+    """Return the estimates of all traffic, then of the segments. features: for regression_em."""
     theta = _given_theta(settings) if settings.estimator == "given" else []
     if not groups_files(warehouse, dates):
         raise InvalidData(
@@ -117,7 +124,9 @@ def estimate_propensities(
         moments = tallies.moments(start_spark, blocks=settings.harvest.blocks)
         counts = _Counts(swaps, moments=moments)
     elif settings.estimator in (*NEED_HARVEST, "regression_em"):
-        counts = _count_documents(start_spark(), warehouse, dates, settings, swaps)
+        counts = _count_documents(
+            start_spark(), warehouse, dates, settings, swaps=swaps, features=features
+        )
     segments = _segments(swaps, settings)
     # Bonferroni over the curves, so that more segments raise no more false alarms.
     significance = settings.significance / (1 + len(segments))
@@ -142,8 +151,12 @@ def drift(
     warehouse: Warehouse,
     windows: Sequence[Sequence[dt.date]],
     settings: Propensities,
+    features: Features | None = None,
 ) -> list[Finding]:
-    """Test whether theta of all traffic changed between two windows of dates."""
+    """Test whether theta of all traffic changed between two windows of dates.
+
+    features: for regression_em.
+    """
     theta_only = settings.model_copy(
         update={
             "segments": False,
@@ -154,7 +167,13 @@ def drift(
         }
     )
     before, after = (
-        estimate_propensities(start_spark, warehouse, dates, theta_only)[0].curve
+        estimate_propensities(
+            start_spark,
+            warehouse,
+            dates,
+            theta_only,
+            features=_features_read(start_spark, settings, features, dates),
+        )[0].curve
         for dates in windows
     )
     return drift_findings(before, after, settings.significance)
@@ -204,7 +223,9 @@ def _count_documents(
     warehouse: Warehouse,
     dates: Sequence[dt.date],
     settings: Propensities,
+    *,
     swaps: pa.Table,
+    features: FeatureSource | None,
 ) -> _Counts:
     """Return the counts with those of all documents: a pass over the groups of the window."""
     files = [
@@ -220,7 +241,7 @@ def _count_documents(
         table = tasks.harvest_table(shown, blocks=harvest.blocks, weight=harvest.weight)
         return _Counts(swaps, harvest=table)
     exposures = tasks.em_exposures(
-        spark, shown, queries=em.queries, blocks=harvest.blocks, features=em.features
+        spark, shown, queries=em.queries, blocks=harvest.blocks, features=features
     )
     return _Counts(swaps, exposures=exposures)
 
@@ -248,13 +269,25 @@ def _check_buckets(swaps: pa.Table, positions: int, estimator: str) -> None:
         )
 
 
-def _files_read(settings: Propensities) -> dict[str, Any]:
-    """Return the files that the estimator reads besides groups, for the fingerprint."""
+def _files_read(settings: Propensities, features: FeatureSource | None) -> dict[str, Any]:
+    """Return what the estimator reads besides groups, for the fingerprint."""
     if settings.estimator == "given" and settings.given.file:
         return {"given": _given_theta(settings)}
-    if settings.estimator == "regression_em" and settings.regression_em.features:
-        return {"features": find_features(settings.regression_em.features).identity}
-    return {}
+    return {} if features is None else {"features": features.identity}
+
+
+def _features_read(
+    start_spark: Callable[[], SparkSession],
+    settings: Propensities,
+    features: Features | None,
+    dates: Sequence[dt.date],
+) -> FeatureSource | None:
+    """Return the latest features up to the last date, if the estimator reads them."""
+    if features is None or settings.estimator != "regression_em":
+        return None
+    if not settings.regression_em.features:
+        return None
+    return open_features(start_spark, features.model_copy(update={"as_of": "latest"}), dates)
 
 
 def _given_theta(settings: Propensities) -> list[float]:
