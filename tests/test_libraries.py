@@ -18,7 +18,7 @@ ALLOWED = {
     "lightgbm": ("training/", "models/", "propensity/regression_em"),
     "pyspark": (
         "engine/", "ml/", "pipeline/", "cli/",
-        "clicklog/pages", "groups/deduplicate",
+        "clicklog/pages", "groups/deduplicate", "features/source",
         "training/distributed/driver",
         "training/distributed/barrier",
     ),

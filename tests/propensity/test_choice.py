@@ -206,13 +206,18 @@ def test_enough_swaps_need_no_pass_over_the_groups(spark, house, monkeypatch):
 def test_a_static_ranking_without_swaps_names_the_ways_out(spark, house, tmp_path):
     rows = shuffled_groups(np.random.default_rng(4), moves=False)
     publish(house, DATES[0], rows, longest=5)
-    for features, reason in (
-        ("null", "with features of the documents"),
-        (str(tmp_path / "none"), "no feature files at"),
+    for used, reason in (
+        ("false", "with features of the documents"),
+        ("true", "no feature files at"),
     ):
-        settings = settings_of(f"propensities.regression_em.features={features}")
+        settings = load_settings(
+            None,
+            [f"propensities.regression_em.features={used}", f"features.path={tmp_path / 'none'}"],
+        )
         with pytest.raises(UserError, match="theta cannot be estimated from this log") as error:
-            estimate_propensities(lambda: spark, house, DATES[:1], settings)
+            build_propensities(
+                lambda: spark, house, DATES[:1], settings.propensities, features=settings.features
+            )
         text = str(error.value)
         for part in ("no page took part", "about", "plan-swaps", "estimator=given", reason):
             assert part in text
@@ -229,17 +234,8 @@ def test_a_static_ranking_with_features_uses_them_and_says_what_it_assumes(spark
         for d in range(5)
     ]
     pq.write_table(pa.Table.from_pylist(rows), file)
-    settings = settings_of(f"propensities.regression_em.features={file}")
-    outcome = build_propensities(lambda: spark, house, DATES[:1], settings)
+    features = load_settings(None, [f"features.path={file}"]).features
+    outcome = build_propensities(lambda: spark, house, DATES[:1], settings_of(), features=features)
     assert outcome.results[0].curve.estimator == "regression_em"
     assert outcome.manifest.counts["positions_features"] == 5
     assert "assumes that they explain relevance" in as_json(outcome.results)["choice"]
-
-
-def test_the_features_of_regression_em_are_those_of_the_models_unless_set():
-    same = load_settings(None, ["features.path=/mine"]).propensities.regression_em
-    assert same.features == "/mine"
-    other = load_settings(
-        None, ["features.path=/mine", "propensities.regression_em.features=/other"]
-    )
-    assert other.propensities.regression_em.features == "/other"

@@ -14,10 +14,12 @@ from tests.support.random_groups import publish, random_groups, write_files
 from tests.support.session_groups import counts_by_segment, sessions_of
 from ulr.config.load import load_settings
 from ulr.errors import UserError
+from ulr.features.files import find_features
 from ulr.groups.window import window_dates
 from ulr.propensity.daily.stage import build_tallies
 from ulr.propensity.inputs import files_read
 from ulr.propensity.stage import (
+    _latest_features,
     build_propensities,
     estimate_propensities,
     estimate_segments,
@@ -148,7 +150,11 @@ def test_a_repeated_feature_row_counts_once_and_another_length_is_an_error(
     names = sorted({(row["query_id"], doc) for row in rows for doc in row["doc_ids"]})
     twice = [{"query_id": q, "doc_id": d, "features": [1.0, 2.0]} for q, d in names] * 2
     path = tmp_path / "features.parquet"
-    read = partial(em_exposures, spark, shown, queries=100, blocks=4, features=str(path))
+
+    def read():
+        source = find_features(str(path))
+        return em_exposures(spark, shown, queries=100, blocks=4, features=source)
+
     pq.write_table(pa.Table.from_pylist(twice), path)
     exposures = read()
     assert exposures.features.shape == (len(names), 2)
@@ -217,7 +223,7 @@ def test_the_significance_level_is_divided_by_the_number_of_curves(spark, tmp_pa
 def test_every_estimator_runs_from_groups_to_curve(spark, warehouse, estimator):
     settings = settings_of(
         f"propensities.estimator={estimator}",
-        "propensities.regression_em.features=null",
+        "propensities.regression_em.features=false",
         "propensities.segments=false",
     )
     (result,) = estimate_propensities(lambda: spark, warehouse, DATES, settings)
@@ -280,15 +286,19 @@ def test_a_run_killed_between_two_tables_is_repeated(spark, warehouse):
 
 
 def test_changed_features_of_regression_em_change_the_fingerprint(tmp_path):
-    file = tmp_path / "features.parquet"
-    settings = settings_of(
-        "propensities.estimator=regression_em", f"propensities.regression_em.features={file}"
-    )
-    file.write_bytes(b"one")
-    before = files_read(settings)
-    file.write_bytes(b"three")
-    assert files_read(settings) != before
-    assert files_read(settings_of("propensities.estimator=combined")) == {}
+    file, em = tmp_path / "features.parquet", "propensities.estimator=regression_em"
+    of_file = load_settings(None, [f"features.path={file}"]).features
+
+    def read(*changes):
+        settings = settings_of(*changes)
+        return files_read(settings, _latest_features(None, settings, of_file, DATES))
+
+    pq.write_table(pa.table({"query_id": ["q"]}), file)
+    before = read(em)
+    pq.write_table(pa.table({"query_id": ["q", "r"]}), file)
+    assert read(em) != before
+    assert read("propensities.estimator=combined") == {}
+    assert read(em, "propensities.regression_em.features=false") == {}
 
 
 def test_groups_without_a_page_are_an_error(tmp_path):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -183,7 +183,7 @@ class Harvest(Section):
 class RegressionEm(Section):
     """Regression EM."""
 
-    features: str | None
+    features: bool
     queries: Count
     rounds: Count
     trees: Count
@@ -366,18 +366,6 @@ class Settings(Section):
     mlflow: Mlflow
     promote: Promote
     score: Score
-
-    @model_validator(mode="before")
-    @classmethod
-    def _same_features(cls, values: Any) -> Any:
-        """Replace the features of regression-EM by those of the models, where they are the same."""
-        try:
-            em, path = values["propensities"]["regression_em"], values["features"]["path"]
-        except (KeyError, TypeError):
-            return values
-        if isinstance(em, dict) and em.get("features") == "features.path":
-            em["features"] = path
-        return values
 
     def with_method(self, method: str) -> Settings:
         """Return the settings with another method."""

@@ -153,7 +153,7 @@ def chosen_days(
     wanted = [day_number(date) for date in dates] if dates else [max(days)]
     chosen = days.intersection(wanted) if by_day else {d for d in days if d <= wanted[-1]}
     if not chosen:
-        first, last = (_EPOCH + dt.timedelta(days=bound) for bound in (min(days), max(days)))
+        first, last = date_of(min(days)), date_of(max(days))
         window = f"{dates[0]} to {dates[-1]}" if by_day else f"or before {dates[-1]}"
         raise UserError(
             f"{source} have no date {window}; they have {first} to {last}; give other dates, or "
@@ -165,6 +165,11 @@ def chosen_days(
 def day_number(date: dt.date) -> int:
     """Return the days since 1970-01-01."""
     return (date - _EPOCH).days
+
+
+def date_of(day: int) -> dt.date:
+    """Return the date of a number of days since 1970-01-01."""
+    return _EPOCH + dt.timedelta(days=day)
 
 
 def folder_day(path: str, column: str) -> int | None:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from ulr.engine.tasks import map_items, partitions_for
-from ulr.features.files import FeatureFiles
+from ulr.features.source import FeatureSource
 from ulr.features.split import Split, in_split
 from ulr.features.tasks import WindowFiles, write_window
 from ulr.groups.levels import window_levels
@@ -45,7 +45,7 @@ class WindowInputs:
 
     warehouse: Warehouse
     dates: Sequence[dt.date]
-    features: FeatureFiles
+    features: FeatureSource
     use: Use = "train"
     partitions: int | None = None
 

@@ -15,7 +15,6 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark import Broadcast
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -23,11 +22,12 @@ from ulr.engine.columns import hashes
 from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
 from ulr.engine.spark_versions import repartition_by_part
 from ulr.engine.tasks import map_batches, map_items
-from ulr.features.files import FeatureFiles, FeaturePart, folder_day
+from ulr.features.files import FeatureFiles, folder_day
 from ulr.features.join import join_features
 from ulr.features.layout import day_field
-from ulr.features.reading import read_features
 from ulr.features.shown import ShownQueries
+from ulr.features.source import FeatureSource, Rows, map_features
+from ulr.features.versions import in_own_order
 from ulr.groups.histograms import partition_of
 from ulr.groups.levels import CLICKS, names_in, with_levels
 from ulr.warehouse.filesystem import open_filesystem
@@ -52,7 +52,7 @@ class WindowFiles:
 
     groups_url: str
     groups: Sequence[StoredFile]
-    features: FeatureFiles
+    features: FeatureSource
     levels: Sequence[str] = CLICKS
 
     @property
@@ -76,13 +76,18 @@ def write_window(
     shown = None
     if files.features.size >= filter_from:
         shown = spark.sparkContext.broadcast(shown_queries(spark, files))
-    units: list[StoredFile | FeaturePart] = [*files.groups, *files.features.parts()]
-    send = partial(_send, files=files, names=files.features.names(), partitions=partitions,
-                   shown=shown)  # fmt: skip
-    blocks = map_items(spark, units, send, BLOCK, sizes=[unit.size for unit in units])
+    sizes = [file.size for file in files.groups]
+    send_groups = partial(_send_groups, url=files.groups_url, levels=files.levels,
+                          by_day=files.features.by_day, partitions=partitions)  # fmt: skip
+    send_features = partial(_send_features, partitions=partitions)
+    groups = map_items(spark, files.groups, send_groups, BLOCK, sizes=sizes)
+    features = map_features(spark, files.features, send_features, BLOCK, shown=shown)
+    blocks = groups.union(features)
     parts = repartition_by_part(blocks, partitions, F.col("part"))
+    ordered = isinstance(files.features, FeatureFiles)
+    join = partial(_join_partition, url=url, ordered=ordered)
     try:
-        rows = map_batches(parts, partial(_join_partition, url=url), "counts string").collect()
+        rows = map_batches(parts, join, "counts string").collect()
     finally:
         if shown is not None:
             shown.destroy()
@@ -110,48 +115,37 @@ def _query_hashes(files: list[StoredFile], *, url: str) -> Batches:
     yield pa.RecordBatch.from_pydict({"hashes": pa.array([content], pa.binary())})
 
 
-def _send(
-    units: list[StoredFile | FeaturePart],
-    *,
-    files: WindowFiles,
-    names: Sequence[str],
-    partitions: int,
-    shown: Broadcast[ShownQueries] | None,
+def _send_groups(
+    files: list[StoredFile], *, url: str, levels: Sequence[str], by_day: bool, partitions: int
 ) -> Batches:
-    groups = [unit for unit in units if isinstance(unit, StoredFile)]
-    parts = [unit for unit in units if isinstance(unit, FeaturePart)]
-    only = None if shown is None else shown.value
-    tables = {
-        "groups": _read_groups(groups, files),
-        "features": _read_features(parts, files.features, names, only),
-    }
-    for kind, content in tables.items():
-        for table in _in_large_batches(content):
-            yield from partition_blocks(kind, table, partition_of(table, partitions))
+    return _send("groups", _read_groups(files, url, levels, by_day), partitions)
 
 
-def _read_groups(units: list[StoredFile], files: WindowFiles) -> Iterator[pa.Table]:
-    fs, _ = open_filesystem(files.groups_url)
-    for file in units:
+def _send_features(rows: Rows, *, partitions: int) -> Batches:
+    """Send feature rows in batches with a column `order`: their order over all files."""
+    numbered = (
+        table.append_column("order", pa.array(np.full(table.num_rows, order)))
+        for order, table in rows
+    )
+    return _send("features", numbered, partitions)
+
+
+def _send(kind: str, tables: Iterator[pa.Table], partitions: int) -> Batches:
+    for table in _in_large_batches(tables):
+        yield from partition_blocks(kind, table, partition_of(table, partitions))
+
+
+def _read_groups(
+    files: list[StoredFile], url: str, levels: Sequence[str], by_day: bool
+) -> Iterator[pa.Table]:
+    fs, _ = open_filesystem(url)
+    for file in files:
         table = pq.read_table(file.path, columns=_COLUMNS, filesystem=fs, use_threads=False)
-        table = with_levels(table, names_in(table.schema), files.levels).cast(_groups_schema)
-        if files.features.by_day:
+        table = with_levels(table, names_in(table.schema), levels).cast(_groups_schema)
+        if by_day:
             day = np.full(table.num_rows, folder_day(file.path, "dt"), np.int32)
             table = table.append_column(day_field, pa.array(day))
         yield table
-
-
-def _read_features(
-    parts: list[FeaturePart],
-    features: FeatureFiles,
-    names: Sequence[str],
-    shown: ShownQueries | None,
-) -> Iterator[pa.Table]:
-    """Yield feature rows in batches with a column `order`: their order over all files."""
-    for part in parts:
-        for number, table in enumerate(read_features(features, part, names, shown)):
-            order = (part.file << 40) + (part.k << 20) + number
-            yield table.append_column("order", pa.array(np.full(table.num_rows, order)))
 
 
 def _in_large_batches(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
@@ -168,8 +162,11 @@ def _in_large_batches(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(pending)
 
 
-def _join_partition(batches: Batches, *, url: str) -> Batches:
-    """Join and write one partition. Equal input gives equal bytes, so a retry overwrites."""
+def _join_partition(batches: Batches, *, url: str, ordered: bool) -> Batches:
+    """Join and write one partition. Equal input gives equal bytes, so a retry overwrites.
+
+    ordered: whether the feature rows have an order.
+    """
     blocks: dict[str, list[pa.Table]] = {"groups": [], "features": []}
     number = None
     for part, kind, content in unpack(batches):
@@ -183,6 +180,8 @@ def _join_partition(batches: Batches, *, url: str) -> Batches:
     in_order = sorted(blocks["features"], key=lambda table: int(table["order"][0].as_py()))
     tables = [table.drop_columns("order") for table in in_order]
     features = pa.concat_tables(tables or [features_schema.empty_table()])
+    if not ordered:
+        features = in_own_order(features)
     window = join_features(pa.concat_tables(blocks["groups"]), features)
     if window.num_rows == 0:
         return

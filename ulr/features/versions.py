@@ -74,6 +74,14 @@ def by_version(groups: pa.Table, features: pa.Table) -> Versions:
     return Versions(groups, features.take(pa.array(kept)), repeats)
 
 
+def in_own_order(features: pa.Table) -> pa.Table:
+    """Return feature rows in an order that depends on the rows only."""
+    keys = (hashes(features[name]) for name in ("doc_id", "query_id"))
+    labels = features["label"].fill_null(-1).to_numpy()
+    order = np.lexsort((labels, hash_vectors(features["features"]), *keys))
+    return features.take(pa.array(order))
+
+
 def hash_vectors(features: pa.ChunkedArray) -> np.ndarray:
     """Return a hash of the bits of each feature vector, uint64; missing values are equal."""
     parts = [np.zeros(0, np.uint64)]

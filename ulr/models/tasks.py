@@ -15,10 +15,9 @@ from pyspark.sql import functions as F
 from ulr.engine.columns import whole
 from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
 from ulr.engine.spark_versions import repartition_by_part
-from ulr.engine.tasks import map_batches, map_items
-from ulr.features.files import FeatureFiles, FeaturePart
+from ulr.engine.tasks import map_batches
 from ulr.features.matrix import feature_matrix
-from ulr.features.reading import read_features
+from ulr.features.source import FeatureSource, Rows, map_features
 from ulr.groups.histograms import partition_of
 from ulr.kernels.layout import Ragged
 from ulr.models.booster import load_scorer
@@ -36,7 +35,7 @@ class _Model(NamedTuple):
 
 def write_scores(
     spark: SparkSession,
-    features: FeatureFiles,
+    features: FeatureSource,
     model: str,
     name: str,
     *,
@@ -47,28 +46,19 @@ def write_scores(
 
     model: LightGBM text. name: of the model, for messages.
     """
-    parts = features.parts()
-    score = partial(_score, features=features, names=features.names(), partitions=partitions,
+    score = partial(_score, names=features.names(), partitions=partitions,
                     model=_Model(model, name))  # fmt: skip
-    blocks = map_items(spark, parts, score, BLOCK, sizes=[part.size for part in parts])
+    blocks = map_features(spark, features, score, BLOCK)
     shuffled = repartition_by_part(blocks, partitions, F.col("part"))
     rows = map_batches(shuffled, partial(_write_part, url=url), "rows long, queries long").collect()
     return Counter(rows=sum(r.rows for r in rows), queries=sum(r.queries for r in rows))
 
 
-def _score(
-    parts: list[FeaturePart],
-    *,
-    features: FeatureFiles,
-    names: Sequence[str],
-    partitions: int,
-    model: _Model,
-) -> Batches:
+def _score(rows: Rows, *, names: Sequence[str], partitions: int, model: _Model) -> Batches:
     scorer = load_scorer(model.text, model.name, names)
-    for part in parts:
-        for table in read_features(features, part, names):
-            scored = score_rows(table, scorer)
-            yield from partition_blocks("scores", scored, partition_of(scored, partitions))
+    for _, table in rows:
+        scored = score_rows(table, scorer)
+        yield from partition_blocks("scores", scored, partition_of(scored, partitions))
 
 
 def _write_part(batches: Batches, *, url: str) -> Batches:

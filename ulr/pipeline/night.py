@@ -106,7 +106,8 @@ class Night:
     def _propensities(self) -> StageResult:
         outcome = build_propensities(
             self._start, self.warehouse, self.window(), self.settings.propensities,
-            plan_file=self.settings.plan_swaps.plan, force=self.force,
+            features=self.settings.features, plan_file=self.settings.plan_swaps.plan,
+            force=self.force,
         )  # fmt: skip
         if outcome.skipped:
             return StageResult("unchanged", skipped=True)

@@ -84,7 +84,7 @@ def _propensities(
         with events.spark_tasks(f"{title}: {what}"):
             outcomes[url] = build_propensities(
                 start, trial.warehouse, dates, settings.propensities,
-                plan_file=settings.plan_swaps.plan, force=force,
+                features=settings.features, plan_file=settings.plan_swaps.plan, force=force,
             )  # fmt: skip
         events.line(_line(what, outcomes[url]))
     return list(outcomes.values())

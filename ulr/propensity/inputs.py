@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,11 +12,13 @@ import pyarrow.compute as pc
 from ulr.config.settings import Propensities
 from ulr.errors import UserError
 from ulr.experiments.buckets import is_shuffle, parse_bucket
-from ulr.features.files import find_features
+from ulr.features.source import FeatureSource
 from ulr.propensity.choice import AUTO
 from ulr.propensity.estimators import NEED_SWAPS, USE_SHUFFLES, theta_of_json
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
+
+OpenFeatures = Callable[[], FeatureSource]  # raises UserError if they cannot be read
 
 
 def check_buckets(swaps: pa.Table, positions: int, estimator: str) -> None:
@@ -42,19 +44,18 @@ def check_buckets(swaps: pa.Table, positions: int, estimator: str) -> None:
         )
 
 
-def files_read(settings: Propensities) -> dict[str, Any]:
-    """Return the files that the estimator reads besides groups, for the fingerprint."""
+def files_read(settings: Propensities, features: OpenFeatures | None) -> dict[str, Any]:
+    """Return what the estimator reads besides groups, for the fingerprint."""
     if settings.estimator == "given" and settings.given.file:
         return {"given": given_theta(settings)}
-    features = settings.regression_em.features
-    if settings.estimator == "regression_em" and features:
-        return {"features": find_features(features).identity}
-    if settings.estimator == AUTO and features:
-        try:
-            return {"features": find_features(features).identity}
-        except UserError:  # they are needed only if clicks do not identify theta
+    if features is None or settings.estimator not in ("regression_em", AUTO):
+        return {}
+    try:
+        return {"features": features().identity}
+    except UserError:
+        if settings.estimator == AUTO:  # they are needed only if clicks do not identify theta
             return {}
-    return {}
+        raise
 
 
 def given_theta(settings: Propensities) -> list[float]:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from ulr.config.settings import Propensities
+from ulr.config.settings import Features, Propensities
 from ulr.engine.failures import reraise_user_errors
 from ulr.errors import InvalidData, UserError
 from ulr.experiments.serving import Plan
-from ulr.features.files import find_features
+from ulr.features.source import open_features
 from ulr.groups.levels import window_levels
 from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.propensity import tasks
@@ -40,6 +41,7 @@ from ulr.propensity.extension import EXTENDED
 from ulr.propensity.findings import Finding
 from ulr.propensity.harvesting import harvested_curve
 from ulr.propensity.inputs import (
+    OpenFeatures,
     check_buckets,
     deepest_position,
     files_read,
@@ -83,13 +85,16 @@ def build_propensities(
     dates: Sequence[dt.date],
     settings: Propensities,
     *,
+    features: Features | None = None,
     plan_file: str | None = None,
     force: bool = False,
 ) -> PropensityOutcome:
     """Estimate from the dates' groups; publish psi, the diagnostics, and theta last.
 
-    plan_file: the plan of the swap experiment, for the check `sample_ratio`.
+    features: for regression_em. plan_file: the plan of the swap experiment, for the check
+    `sample_ratio`.
     """
+    opened = _latest_features(start_spark, settings, features, dates)
     plan, text = read_plan(plan_file) if plan_file else (None, "")
     planned = {"plan": {"path": plan_file, "content": text}} if plan_file else {}
     side_tables = [("joint_propensities", ""), ("diagnostics", "")]
@@ -103,7 +108,9 @@ def build_propensities(
         *by_level: WriteTransaction,
     ) -> tuple[list[SegmentResult], str, list[LevelCurve]]:
         before = _published_origins(warehouse)
-        results = estimate_propensities(start_spark, warehouse, dates, settings, plan)
+        results = estimate_propensities(
+            start_spark, warehouse, dates, settings, plan, features=opened
+        )
         levels: list[LevelCurve] = []
         for table in by_level:
             levels = estimate_levels(start_spark, warehouse, dates, settings, results[0])
@@ -124,7 +131,7 @@ def build_propensities(
     outcome, estimates = publish_if_changed(
         warehouse,
         "propensities",
-        inputs=groups_fingerprints(warehouse, dates) | files_read(settings) | planned,
+        inputs=groups_fingerprints(warehouse, dates) | files_read(settings, opened) | planned,
         settings=settings.model_dump(),
         side_tables=side_tables,
         write=write,
@@ -148,8 +155,10 @@ def estimate_propensities(
     dates: Sequence[dt.date],
     settings: Propensities,
     plan: Plan | None = None,
+    *,
+    features: OpenFeatures | None = None,
 ) -> list[SegmentResult]:
-    """Return the estimates of all traffic, then of the segments."""
+    """Return the estimates of all traffic, then of the segments. features: for regression_em."""
     theta = given_theta(settings) if settings.estimator == "given" else []
     if not groups_files(warehouse, dates):
         raise InvalidData(
@@ -161,7 +170,7 @@ def estimate_propensities(
     positions = len(theta) or deepest_position(warehouse, dates, swaps, settings.max_position)
     check_buckets(swaps, positions, settings.estimator)
     counts, choice = WindowCounts(swaps), None
-    window = _Window(start_spark, warehouse, dates)
+    window = _Window(start_spark, warehouse, dates, features)
     if settings.estimator == AUTO:
         counts, choice = _choose(window, counts, positions, settings)
         settings = settings.model_copy(update={"estimator": choice.estimator})
@@ -228,8 +237,12 @@ def drift(
     warehouse: Warehouse,
     windows: Sequence[Sequence[dt.date]],
     settings: Propensities,
+    features: Features | None = None,
 ) -> list[Finding]:
-    """Test whether theta of all traffic changed between two windows of dates."""
+    """Test whether theta of all traffic changed between two windows of dates.
+
+    features: for regression_em.
+    """
     theta_only = settings.model_copy(
         update={
             "segments": False,
@@ -240,7 +253,13 @@ def drift(
         }
     )
     before, after = (
-        estimate_propensities(start_spark, warehouse, dates, theta_only)[0].curve
+        estimate_propensities(
+            start_spark,
+            warehouse,
+            dates,
+            theta_only,
+            features=_latest_features(start_spark, settings, features, dates),
+        )[0].curve
         for dates in windows
     )
     return drift_findings(before, after, settings.significance)
@@ -266,6 +285,19 @@ def _needs_trust(settings: Propensities) -> bool:
     return estimator == "affine" or (settings.test_trust and estimator in NEED_SWAPS)
 
 
+def _latest_features(
+    start_spark: Callable[[], SparkSession],
+    settings: Propensities,
+    features: Features | None,
+    dates: Sequence[dt.date],
+) -> OpenFeatures | None:
+    """Return a function that opens the latest features up to the last date; None: none are used."""
+    if features is None or not settings.regression_em.features:
+        return None
+    latest = features.model_copy(update={"as_of": "latest"})
+    return cache(lambda: open_features(start_spark, latest, dates))
+
+
 @dataclass(frozen=True)
 class _Window:
     """The groups to make a pass over, if an estimator needs all pages."""
@@ -273,6 +305,7 @@ class _Window:
     start_spark: Callable[[], SparkSession]
     warehouse: Warehouse
     dates: Sequence[dt.date]
+    features: OpenFeatures | None = None
 
     def shown(self, max_position: int, events: Sequence[str] = ()) -> DataFrame:
         """Return clicks and impressions of each document. events: that are clicks; (): any."""
@@ -297,7 +330,7 @@ class _Window:
         em = settings.regression_em
         return tasks.em_exposures(
             self.start_spark(), self.shown(settings.max_position), queries=em.queries,
-            blocks=settings.harvest.blocks, features=em.features,
+            blocks=settings.harvest.blocks, features=self.features and self.features(),
         )  # fmt: skip
 
 
@@ -322,10 +355,9 @@ def _choose(
     choice = choose_harvest(evidence, table, harvest, settings)
     if choice is not None:
         return replace(counts, harvest=table), choice
-    if not settings.regression_em.features:
+    if window.features is None:
         raise not_identified(evidence, harvest, "with features of the documents")
     try:
-        find_features(settings.regression_em.features)
         exposures = window.exposures(settings)
     except UserError as error:
         raise not_identified(evidence, harvest, f"{error}") from None

@@ -21,6 +21,7 @@ from ulr.engine.spark_versions import to_arrow
 from ulr.engine.tasks import Batches, map_batches, map_items
 from ulr.errors import InvalidData
 from ulr.features.matrix import feature_matrix
+from ulr.features.source import FeatureSource, Rows, map_features
 from ulr.kernels.within_rankings import RankingSums
 from ulr.propensity import tally
 from ulr.propensity.daily.arms import ArmTally, sum_counts
@@ -36,7 +37,7 @@ from ulr.propensity.schema import (
     harvest_units_schema,
 )
 from ulr.warehouse.filesystem import open_filesystem
-from ulr.warehouse.schema import swap_counts_schema
+from ulr.warehouse.schema import features_schema, swap_counts_schema
 from ulr.warehouse.storage import Storage
 
 DOCUMENT = ["query_id", "doc_id"]
@@ -144,25 +145,32 @@ def harvest_table(shown: DataFrame, *, blocks: int, weight: str) -> pa.Table:
 
 
 def em_exposures(
-    spark: SparkSession, shown: DataFrame, *, queries: int, blocks: int, features: str | None
+    spark: SparkSession,
+    shown: DataFrame,
+    *,
+    queries: int,
+    blocks: int,
+    features: FeatureSource | None,
 ) -> Exposures:
     """Return the exposures of at most `queries` queries, sampled by hash, for regression-EM.
 
-    features: URL of a features table; without one, documents have no features. Documents that it
-    does not have are ignored and counted: the mean in place of their relevance would bias theta.
+    features: None: documents have no features. Documents without a row of features are ignored
+    and counted: the mean in place of their relevance would bias theta.
     """
     hashed = F.xxhash64("query_id")
     sampled = shown.select("query_id").distinct().orderBy(hashed).limit(queries)
     rows = shown.join(sampled, on="query_id", how="left_semi")
     rows = _sum_exposures(rows, *DOCUMENT, "position")
     documents = rows.select(*DOCUMENT).distinct()
-    if features:
-        known = spark.read.parquet(features).groupBy(*DOCUMENT).agg(F.min("features"))
+    if features is not None:
+        known = map_features(spark, features, _batches_of, spark_schema(features_schema))
+        known = known.groupBy(*DOCUMENT).agg(F.min("features"))
         documents = documents.join(known.toDF(*DOCUMENT, "features"), on=DOCUMENT, how="inner")
     table = to_arrow(documents.withColumn("block", _block(blocks)).orderBy(*DOCUMENT))
     if not table.num_rows:
         raise InvalidData(
-            f"regression_em.features: {features} has no row for any of the documents shown"
+            f"regression_em: {features.where if features else 'the log'} has no row for any of the "
+            "documents shown; give their features, or set regression_em.features=false"
         )
     number = table.select(DOCUMENT).append_column("n", pa.array(np.arange(table.num_rows)))
     every = to_arrow(rows)
@@ -175,10 +183,15 @@ def em_exposures(
         entries["clicks"].to_numpy().astype(float),
         entries["impressions"].to_numpy().astype(float),
         table["block"].to_numpy(),
-        feature_matrix(table) if features else None,
+        feature_matrix(table) if features is not None else None,
         ignored.group_by(DOCUMENT).aggregate([]).num_rows,
         float(pc.sum(ignored["impressions"]).as_py() or 0),
     )
+
+
+def _batches_of(rows: Rows) -> Batches:
+    for _, table in rows:
+        yield from table.to_batches()
 
 
 def _block(blocks: int) -> Column:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from ulr.cli.arguments import WINDOW, add_date, add_force, check_target
 from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult, print_line
-from ulr.config.settings import Propensities, Settings
+from ulr.config.settings import Settings
 from ulr.engine.session import start_session
 from ulr.groups.window import window_dates
 from ulr.propensity.findings import Finding
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     with TERMINAL.spark_tasks(f"propensities {dates[0]}..{dates[-1]}"):
         force = args.force or args.json or bool(args.figure)  # both need more than the tables
         outcome = build_propensities(
-            start, warehouse, dates, settings.propensities,
+            start, warehouse, dates, settings.propensities, features=settings.features,
             plan_file=settings.plan_swaps.plan, force=force,
         )  # fmt: skip
     span = f"{dates[0]}..{dates[-1]}, {len(dates)} days"
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
         print_line(f"  {line}")
     if outcome.change:
         print_line(f"  {outcome.change}")
-    findings = _drift(start, warehouse, dates, args.drift, settings.propensities)
+    findings = _drift(start, warehouse, dates, args.drift, settings)
     for finding in findings:
         print_line(f"  drift {finding.verdict}: {finding.message} (p = {finding.p_value:.2g})")
     if args.figure:
@@ -72,9 +72,9 @@ def _drift(
     warehouse: Warehouse,
     dates: list[dt.date],
     earlier: str | None,
-    settings: Propensities,
+    settings: Settings,
 ) -> list[Finding]:
     if earlier is None:
         return []
-    windows = [window_dates(warehouse, earlier, settings.window_days), dates]
-    return drift(start, warehouse, windows, settings)
+    windows = [window_dates(warehouse, earlier, settings.propensities.window_days), dates]
+    return drift(start, warehouse, windows, settings.propensities, settings.features)
