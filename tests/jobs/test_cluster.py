@@ -114,10 +114,13 @@ def test_two_workers_train_the_same_model_as_one_machine(cluster, local_model, t
 
 
 def test_a_user_error_is_reported_in_one_line_with_exit_code_2(cluster, tmp_path):
-    done = submit(cluster, ROOT / "jobs" / "train.py", *ON_CLUSTER, *TRAIN, cwd=tmp_path)
+    target = tmp_path / "result.json"
+    flags = [*ON_CLUSTER, *TRAIN, "--result", target.as_uri()]
+    done = submit(cluster, ROOT / "jobs" / "train.py", *flags, cwd=tmp_path)
     assert done.returncode == 2
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("ulr: "))
     assert "has no pairs" in line
+    assert json.loads(target.read_text()) == {"error": line[len("ulr: ") :], "exit_code": 2}
 
 
 # jobs/train.py with two additions. Before training, it checks that one worker more than the cluster

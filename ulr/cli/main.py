@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from ulr.cli.result import clear_result, failure_document, result_of, write_result
 from ulr.cli.terminal import on_screen, print_document, print_error
 from ulr.config.load import load_settings
 from ulr.engine.failures import explain, interrupt_behind, summarize
@@ -93,12 +94,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _command(args.stage, rest)
     except UsageError as error:
         with on_screen("ulr", quiet=False, json="--json" in arguments):
-            return _failed(str(error), error.exit_code)
+            return _failed(str(error), error.exit_code, result_of(arguments))
     except OSError as error:  # no log can be written
-        return _failed(*_describe(error, None))
+        return _failed(*_describe(error, None), result_of(arguments))
     except KeyboardInterrupt as interrupt:  # exit code as a shell reports a signal
-        print_error("interrupted; published tables are complete, re-run to continue")
-        return 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
+        message = "interrupted; published tables are complete, re-run to continue"
+        print_error(message)
+        code = 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
+        return _written(result_of(arguments), failure_document(None, message, code), code, None)
 
 
 def _command(stage: str, rest: list[str]) -> int:
@@ -123,28 +126,42 @@ def _module_of(stage: str) -> ModuleType:
 
 def _run(module: ModuleType, args: argparse.Namespace, log: Path | None) -> int:
     """Run the command, print its document or one line of error, and return the exit code."""
-    printed = False
+    document = None
     try:
+        clear_result(args.result)
         result = module.run(args, load_settings(args.conf, args.set))
-        print_document(result.document)
-        printed = True
+        document = result.document
         if result.error is not None:
             raise result.error
     except Exception as error:
         if interrupt := interrupt_behind(error):
             raise interrupt from None
         message, code = _describe(error, log)
-    else:
-        return 0
-    return _failed(message, code, printed=printed)
+        return _failed(message, code, args.result, document)
+    print_document(document)
+    return _written(args.result, document, 0, log)
 
 
-def _failed(message: str, code: int, *, printed: bool = False) -> int:
-    """Print the error for people, and as the JSON document if none was printed yet."""
+def _failed(message: str, code: int, result: str | None, document: Any = None) -> int:
+    """Print the error for people, and a document with it for programs.
+
+    document: of a command that failed after producing one.
+    """
     message = redact_text(message)
+    document = failure_document(document, message, code)
+    print_document(document)
     print_error(message)
-    if not printed:
-        print_document({"error": message, "exit_code": code})
+    return _written(result, document, code, None)
+
+
+def _written(result: str | None, document: Any, code: int, log: Path | None) -> int:
+    """Write the result, and return the exit code: that of the command, if it failed."""
+    try:
+        write_result(result, document)
+    except Exception as error:
+        message, failure = _describe(error, log)
+        print_error(f"the result was not written: {redact_text(message)}")
+        return code or failure
     return code
 
 
@@ -194,5 +211,8 @@ def _command_parser(stage: str, module: ModuleType) -> argparse.ArgumentParser:
         help="change one setting, as in groups.partitions=16; may be repeated",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "--result", metavar="URL", help="write that document to a path or URL, on failure too"
+    )
     parser.add_argument("--quiet", action="store_true", help="print errors only")
     return parser

@@ -88,8 +88,13 @@ def print_table(table: Table) -> None:
 def print_document(document: Any) -> None:
     """Print the document of `--json`."""
     if _screens[-1].json:
-        text = json.dumps(_strict(document), indent=1, default=str, allow_nan=False)
-        _write(text.replace("\x7f", "\\u007f"), _screens[-1].out or sys.stdout)
+        _write(document_text(document), _screens[-1].out or sys.stdout)
+
+
+def document_text(document: Any) -> str:
+    """Return a document as JSON, without control characters."""
+    text = json.dumps(_strict(document), indent=1, default=str, allow_nan=False)
+    return text.replace("\x7f", "\\u007f")
 
 
 def print_error(text: str) -> None:

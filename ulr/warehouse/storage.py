@@ -274,14 +274,25 @@ class Storage:
 
 def write_file(url: str, text: str) -> None:
     """Write a text file atomically to a local path or a URL of any filesystem."""
+    folder, name = _folder_and_name(url)
+    folder.write_text(text, name)
+
+
+def delete_file(url: str) -> None:
+    """Delete a file at a local path or URL, if there is one."""
+    folder, name = _folder_and_name(url)
+    folder.delete(name)
+
+
+def _folder_and_name(url: str) -> tuple[Storage, str]:
     base, options = url, ""
     if "://" in url:
         base, question, query = url.partition("?")
         options = question + query
     folder, slash, name = base.rpartition("/")
     if not name or folder.endswith(":/"):
-        raise UserError(f"{redact_text(url)} names no file; give a path or URL of a file")
-    Storage((folder or slash or ".") + options).write_text(text, name)
+        raise UserError(f"{redact_text(url)!r} names no file; give a path or URL of a file")
+    return Storage((folder or slash or ".") + options), name
 
 
 def json_text(content: dict[str, Any]) -> str:
