@@ -153,7 +153,8 @@ def choose_features(evidence: SwapEvidence, harvest: ThetaCurve) -> Choice:
 
 def nothing_known(evidence: SwapEvidence, harvest: ThetaCurve) -> str:
     """Return why neither swaps nor rank changes give an estimate."""
-    return f"{evidence.reason()}, and of rank changes position 2 has {harvest.note[1]}"
+    k = next(k for k in evidence.lacking if np.isnan(harvest.theta[k - 1]))
+    return f"{evidence.reason()}, and of rank changes position {k} has {harvest.note[k - 1]}"
 
 
 def not_identified(evidence: SwapEvidence, harvest: ThetaCurve, features: str) -> UserError:
