@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.logs import NOON, build, page, rows_of, settings, write_csv, write_json
+from ulr.clicklog.conform import conform
 from ulr.clicklog.contract import check_pages
 from ulr.clicklog.events import Levels
 from ulr.errors import UserError
 from ulr.groups.histograms import canonical, fold_pages, merge
 from ulr.groups.levels import CLICKS, names_in, one_level, schema_with, with_levels
-from ulr.warehouse.schema import graded, page_schema, reading
+from ulr.warehouse.schema import graded, impression_schema, page_schema, reading
 
 GAINS = {"purchase": 10.0, "click": 1.0, "cart": 3.0}
 LEVELS = Levels.of(GAINS)
@@ -175,6 +176,36 @@ def test_levels_are_selected_and_padded_by_name():
     assert only("cart", "purchase") == mapped(lambda y: int(y > 1))
     assert only("gift") == mapped(lambda y: 0)
     assert expanded(one_level(batch, LEVELS.names).to_pylist(), 1) == mapped(lambda y: int(y > 0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "expected"),
+    [(pa.dictionary(pa.int32(), pa.string()), ["click", None], ["click", None]),
+     (pa.large_string(), ["click", "cart"], ["click", "cart"]),
+     (pa.int8(), [0, 3], ["0", "3"]), (pa.float64(), [2.0, float("nan")], ["2", None]),
+     (pa.decimal128(5, 0), [2, None], ["2", None]), (pa.null(), [None, None], [None, None]),
+     (pa.list_(pa.string()), [["cart", 'a"b'], []], ['["cart","a\\"b"]', None]),
+     (pa.large_list(pa.int32()), [[1, 2], None], ['["1","2"]', None])],
+    ids=str,
+)  # fmt: skip
+def test_columns_of_any_type_are_texts_of_events(kind, values, expected):
+    one = pa.array(values, kind)
+    rows = {"session_id": ["s", "t"], "feedback": one}
+    impressions = conform(pa.RecordBatch.from_pydict(rows), "log", graded(impression_schema))
+    assert impressions["feedback"].to_pylist() == expected
+    for large in (pa.list_, pa.large_list):
+        lists = pa.array([values, None, []], large(one.type if pa.types.is_null(kind) else kind))
+        pages = conform(pa.RecordBatch.from_pydict({"feedback": lists}), "log", GRADED)
+        assert pages["feedback"].to_pylist() == [expected, None, []]
+        assert pages["problem"].null_count == 3
+        sliced = conform(pa.RecordBatch.from_pydict({"feedback": lists.slice(1)}), "log", GRADED)
+        assert sliced["feedback"].to_pylist() == [None, []]
+
+
+def test_a_column_that_can_hold_no_events_is_a_bad_type():
+    wrong = pa.array([[{"a": 1}], None])
+    pages = conform(pa.RecordBatch.from_pydict({"feedback": wrong}), "log", GRADED)
+    assert pages["problem"].to_pylist() == ["bad_type", None]
 
 
 @pytest.mark.parametrize("gains", ["{click: 1, cart: 1}", "{2: 1}", "{'[x': 1}", "{click: 0}"])

@@ -14,6 +14,7 @@ from tests.pairs.test_weights import EXAMINATION, GO_ON, KAPPA, PHI, PSI, THETA,
 from tests.support import oracle_pairs as oracle
 from tests.support.pair_inputs import EXAMINATION as KNOWN
 from tests.support.pair_inputs import FEATURES, GROUPS, features_of, groups_of
+from tests.support.swap_lab import click_model
 from ulr.errors import UserError
 from ulr.evaluation.shown import load_shown
 from ulr.features.join import join_features
@@ -32,6 +33,8 @@ from ulr.pairs.weights import (
     stopping_of,
     weight_table,
 )
+from ulr.propensity.examination import Examination
+from ulr.simulate.browsing import Continuous, Independent
 
 GAINS = (1.0, 3.0, 10.0)
 INCREMENTS = (1.0, 2.0, 7.0)
@@ -103,6 +106,26 @@ def test_cascade_weights_of_every_level_have_their_expectation_under_cascade():
     got = dense(pairs, 0, size) / n
     np.testing.assert_allclose(got[~np.eye(size, dtype=bool)], want[~np.eye(size, dtype=bool)],
                                atol=0.06)  # fmt: skip
+
+
+@pytest.mark.parametrize("browsing", [Independent(THETA[:4]), Continuous(THETA[:4])])
+def test_joint_weights_of_every_level_have_their_expectation(browsing):
+    """Deeper events are expected from the document alone, once it is clicked."""
+    rng = np.random.default_rng(4)
+    relevance, deeper = np.array([0.5, 0.9, 0.3, 0.7]), np.array([0.5, 0.2, 0.8, 0.4])
+    n = 400_000
+    model = click_model(browsing, 4)
+    clicked = model.draw(rng, np.broadcast_to(relevance, (n, 4))).astype(int)
+    levels = clicked + clicked * (rng.random((n, 4)) < deeper)
+    vectors, counts = np.unique(levels, axis=0, return_counts=True)
+    sessions = dict(zip(map(tuple, vectors.tolist()), counts.tolist(), strict=True))
+    psi, _, _ = model.truth(relevance[None], np.ones(1))
+    table = weight_table("joint", Examination(np.diag(psi), psi))[None]
+    pairs, _ = weigh_levels(levels_of(sessions, 2), (1.0, 4.0), np.zeros(1), table, table)
+    r, d = relevance, relevance * deeper
+    want = np.outer(r, 1 - r) + 4 * np.outer(d, 1 - d)
+    off = ~np.eye(4, dtype=bool)
+    np.testing.assert_allclose((dense(pairs, 0, 4) / n)[off], want[off], atol=0.04)
 
 
 def test_one_level_of_gain_1_gives_the_bytes_of_clicks():

@@ -17,6 +17,7 @@ import pytest
 from tests.support.table_hashes import table_hashes
 from ulr.cli.main import main
 from ulr.errors import DamagedTable, UserError
+from ulr.groups.levels import CLICKS, one_level, window_levels, with_levels
 from ulr.warehouse import migrate
 from ulr.warehouse.tables import Warehouse
 
@@ -49,6 +50,18 @@ def test_tables_of_the_version_before_are_read(old):
         assert manifest.counts["pages"] == 1500
         assert old.read("groups", day).num_rows == manifest.counts["groups"]
     assert old.damage(old.require("models", "method=joint"), hashes=True) == []
+
+
+def test_old_groups_are_those_of_clicks_and_are_padded_to_the_levels_of_a_window(old):
+    assert window_levels(old, [day.removeprefix("dt=") for day in DAYS]) == CLICKS
+    groups = old.read("groups", DAYS[0])
+    levels = (*CLICKS, "purchase")
+    padded = with_levels(groups, CLICKS, levels)
+    (batch,) = padded.combine_chunks().to_batches()
+    assert one_level(batch, levels)["patterns"].equals(groups["patterns"].combine_chunks())
+    purchases = one_level(batch, levels, levels[1:])["patterns"].flatten().to_numpy()
+    assert purchases.size > 0
+    assert not purchases.any()
 
 
 def test_a_window_of_old_groups_without_its_log_gives_the_same_tables(spark, old, capsys):

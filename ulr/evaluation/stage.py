@@ -24,7 +24,7 @@ from ulr.features.source import open_features
 from ulr.features.split import Split
 from ulr.features.stage import WindowInputs, WindowTable, gather_window
 from ulr.models.booster import check_features
-from ulr.pairs.gains import NO_FEEDBACK, ONE_LEVEL, increments_of
+from ulr.pairs.gains import NO_FEEDBACK, increments_of, recorded
 from ulr.propensity.examination import Examination
 from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.stage import fingerprint, publish_if_changed
@@ -105,7 +105,7 @@ def build_evaluation(
             "models": {name: fingerprint(text) for name, text in models.items()},
             "propensities": fingerprint(_examination_values(plan)),
         }
-        | ({} if increments == ONE_LEVEL else {"increments": increments}),
+        | recorded(increments),
         settings=evaluate.model_dump()
         | {"test_fraction": test_fraction if by_query else 0.0, "sigmoid": sigmoid},
         write=write,

@@ -135,12 +135,13 @@ def pack_levels(
     words = np.zeros(word_offsets[-1], np.int64)
     for i in range(lengths.size):
         for k in range(lengths[i]):
-            grade = 0
+            grade = np.int64(0)
             if click_starts[i] >= 0:
                 at = click_starts[i] + k
-                grade = click * np.int64(bits[at >> 3] >> (at & 7) & 1)
+                grade = np.int64(click * (bits[at >> 3] >> (at & 7) & 1))
             if grade_starts[i] >= 0:
-                grade = max(grade, np.int64(grades[grade_starts[i] + k]))
+                given = np.int64(grades[grade_starts[i] + k])
+                grade = given if given > grade else grade
             bit = np.int64(1) << np.int64(k % WORD)
             for level in range(grade):
                 words[word_offsets[i] + level * widths[i] + k // WORD] |= bit

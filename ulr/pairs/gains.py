@@ -51,6 +51,11 @@ def increments_of(gains: Mapping[str, float], names: Sequence[str]) -> tuple[flo
     return tuple(increments)
 
 
+def recorded(increments: Sequence[float]) -> dict[str, list[float]]:
+    """Return the increments as an input of a table; nothing for clicks of gain 1."""
+    return {} if tuple(increments) == ONE_LEVEL else {"increments": list(increments)}
+
+
 def sum_clicks(
     levels: Sequence[Histograms], increments: Sequence[float], power: int = 1
 ) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -12,9 +13,9 @@ from ulr.config.settings import Features, Pairs
 from ulr.errors import InvalidData
 from ulr.features.source import open_features
 from ulr.features.stage import WindowInputs, gather_window, repair_window
-from ulr.pairs.config import pair_config_of
+from ulr.pairs.config import PairConfig, pair_config_of
 from ulr.pairs.empty import empty_reason
-from ulr.pairs.gains import NO_FEEDBACK, ONE_LEVEL, increments_of
+from ulr.pairs.gains import NO_FEEDBACK, increments_of, recorded
 from ulr.pairs.health import health_table
 from ulr.pairs.tasks import estimate_variance, write_pairs
 from ulr.pairs.weightings import CLICK_MODEL
@@ -49,17 +50,8 @@ def build_pairs(
         increments=increments,
     )
     psi = pair_config.psi
-    weights = [
-        pair_config.tables.tolist(),
-        pair_config.precision.tolist(),
-        None if psi is None else psi.tolist(),
-        dict(pair_config.segments),
-    ]
-    if pair_config.stopping is not None:
-        weights += [part.tolist() for part in pair_config.stopping[:2]]
-    inputs = window_inputs.fingerprints | {"weights": fingerprint(weights)}
-    if increments != ONE_LEVEL:
-        inputs["increments"] = increments
+    inputs = window_inputs.fingerprints | {"weights": fingerprint(_weights(pair_config))}
+    inputs |= recorded(increments)
     if pair_config.click_model:  # training reads the candidates of `auto` from it
         inputs[CLICK_MODEL] = pair_config.click_model
 
@@ -75,10 +67,7 @@ def build_pairs(
         )
         if not report.counts["pairs"]:
             raise InvalidData(empty_reason(report.counts, config, source.where))
-        variance = config.co_click_variance
-        prior = variance[0] if isinstance(variance, tuple) else variance
-        prior = None if psi is None else prior
-        totals = report.size.metrics() | {"co_click_variance": prior}
+        totals = report.size.metrics() | {"co_click_variance": _prior(config)}
         health.write_table(health_table(config.method, report.health, totals))
         health.publish(report.counts)
         table.publish(report.counts)
@@ -98,3 +87,20 @@ def build_pairs(
     if outcome.skipped:
         repair_window(start_spark, window_inputs)
     return outcome
+
+
+def _weights(config: PairConfig) -> list[Any]:
+    """Return the weights as JSON values, for the fingerprint."""
+    psi = None if config.psi is None else config.psi.tolist()
+    weights = [config.tables.tolist(), config.precision.tolist(), psi, dict(config.segments)]
+    if config.stopping is not None:
+        weights += [part.tolist() for part in config.stopping[:2]]
+    return weights
+
+
+def _prior(config: PairConfig) -> float | None:
+    """Return the prior variance of co-clicks at the lowest level; None if none was used."""
+    variance = config.co_click_variance
+    if config.psi is None:
+        return None
+    return variance[0] if isinstance(variance, tuple) else variance

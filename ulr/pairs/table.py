@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,8 +89,10 @@ def _weigh(window: Window, config: PairConfig) -> tuple[WeightedPairs, WeightHea
         return pairs, WeightHealth.empty()
     table_of = window.tables_of(config.segments)
     variance = config.co_click_variance
-    variances = [variance] * len(window.levels) if isinstance(variance, float) else variance
-    if config.psi is not None and variances is None:
+    variances: Sequence[float] | None = None
+    if variance is not None:
+        variances = variance if isinstance(variance, tuple) else [variance] * len(window.levels)
+    elif config.psi is not None:
         sums = [co_click_sums(own, table_of, config.psi) for own in window.levels]
         variances = [prior_variance(own) for own in sums]
     saturated = [weighting.precise for weighting in config.weightings]

@@ -105,18 +105,20 @@ def weigh_levels(
         return weigh_histograms(
             levels[0], table_of, tables, raw, co_click_variance=variances[0], **options
         )
-    u_ij, u_ji, health, pairs = 0.0, 0.0, WeightHealth.empty(), None
+    total, health = None, WeightHealth.empty()
     for level, increment, variance in zip(levels, increments, variances, strict=True):
-        if increment == 0 and pairs is not None:
+        if increment == 0 and total is not None:
             continue
         pairs, own = weigh_histograms(
             level, table_of, tables, raw, co_click_variance=variance, clicks=levels[0], **options
         )
-        u_ij, u_ji = u_ij + increment * pairs.u_ij.astype(float), u_ji + increment * pairs.u_ji
         health = health + own.times(increment)
-    if pairs is None:
+        weights = increment * np.array([pairs.u_ij, pairs.u_ji], float)
+        total = weights if total is None else total + weights
+    if total is None:
         raise ValueError("feedback without levels")
-    return pairs._replace(u_ij=np.float32(u_ij), u_ji=np.float32(u_ji)), health
+    u_ij, u_ji = total.astype(np.float32)
+    return pairs._replace(u_ij=u_ij, u_ji=u_ji), health
 
 
 def weigh_labels(groups: Histograms, labels: np.ndarray) -> WeightedPairs:

@@ -12,7 +12,14 @@ from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
 
 GROUPS = ("groups", "swap_counts", "swap_documents")  # the daily tables: any settings share them
-PAIRS = (*GROUPS, "propensities", "joint_propensities", "diagnostics", "pairs")
+PAIRS = (
+    *GROUPS,
+    "propensities",
+    "joint_propensities",
+    "level_propensities",
+    "diagnostics",
+    "pairs",
+)
 _HEALTH = "stage=pairs-"  # partitions of `metrics` that belong to pairs
 
 
