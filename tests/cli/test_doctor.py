@@ -9,12 +9,16 @@ import sys
 import threading
 from functools import partial
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support.registry_server import free_port
 from ulr.cli.doctor import libraries, machine, places
 from ulr.cli.doctor.checks import ERROR, OK, WARNING, Check, run_check
+from ulr.cli.doctor.features import features_are_readable
 from ulr.cli.main import main
+from ulr.config.load import load_settings
 from ulr.errors import UserError
 from ulr.registry import Registry
 from ulr.warehouse.tables import Warehouse
@@ -173,8 +177,30 @@ def test_the_command_ends_with_1_if_a_check_found_an_error(spark, tmp_path, caps
             "--set", f"warehouse.path={tmp_path}/warehouse"]  # fmt: skip
     assert main(good) == 0
     lines = json.loads(capsys.readouterr().out)
-    assert len({line["check"] for line in lines}) == 9
+    assert len({line["check"] for line in lines}) == 10
     assert main([*good, "--set", "train.num_workers=99"]) == 1
     out, err = capsys.readouterr()
     assert [line["check"] for line in json.loads(out) if line["verdict"] == "error"] == ["spark"]
-    assert err == "ulr: 1 of 9 checks found an error: spark\n"
+    assert err == "ulr: 1 of 10 checks found an error: spark\n"
+
+
+def test_the_features_are_described_or_the_mistake_is_named(spark, tmp_path):
+    def find(*changes):
+        settings = load_settings(None, [f"features.path={tmp_path}/rows.parquet", *changes])
+        return run_check(Check("features", partial(features_are_readable, settings), "fix"))
+
+    assert find().verdict == WARNING
+    assert find("simulate.path=data", "features.path=data/features").verdict == OK
+    rows = {"query_id": ["q"], "doc_id": ["d"], "features": [[1.0, 2.0, 3.0]],
+            "price": [1.5], "stock": [3], "brand": ["x"]}  # fmt: skip
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
+    assert find().message.endswith("has 3 features, numbers in features, without names")
+    described = "has 2 features, columns of double, int64: price, stock"
+    assert find("features.columns=all").message.endswith(described)
+    result = find("features.columns=[brand]")
+    assert (result.verdict, result.fix) == (ERROR, "fix")
+    assert "column brand is string" in result.message
+    spark.read.parquet(f"{tmp_path}/rows.parquet").createOrReplaceTempView("rows")
+    described = "table rows has 2 features, columns of bigint, double: stock, price"
+    result = find("features.table=rows", "features.columns=[stock, price]")
+    assert result.message.endswith(described)

@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from ulr.cli.doctor import libraries, machine, places
+from ulr.cli.doctor import features, libraries, machine, places
 from ulr.cli.doctor.checks import (
     ERROR,
     OK,
@@ -67,6 +67,8 @@ def checks_of(settings: Settings) -> list[Check]:
         Check("numba", libraries.numba_compiles, f"{INSTALL} numba llvmlite"),
         Check("warehouse", partial(places.warehouse_publishes, path),
               "ulr doctor --set warehouse.path=/a/writable/folder"),
+        Check("features", partial(features.features_are_readable, settings),
+              "ulr doctor --set features.path=FOLDER; columns: features.columns, features.keys"),
         Check("mlflow", partial(places.registry_answers, partial(_registry, settings)),
               "ulr doctor --set mlflow.local_path=/a/writable/folder"),
     ]  # fmt: skip

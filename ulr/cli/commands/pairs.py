@@ -1,4 +1,11 @@
-"""Build the weighted pairs of a window from its groups, propensities and features."""
+"""Build the weighted pairs of a window from its groups, propensities and features.
+
+Features: a row per query_id and doc_id, in an array column `features` or in columns of numbers
+(--set features.columns=all, or =[price,stock]), in files (features.path) or in any table that Spark
+knows (features.table). Nulls are missing values. The names of columns become the model's. Keys with
+other names: --set features.keys='{query_id: q, doc_id: product_id}'. With dates (a column dt, or
+folders dt=DATE) the latest row counts, or that of the page's day: --set features.as_of=day.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Score a features table with a registered model and rank the documents of each query."""
+"""Score a features table with a registered model and rank the documents of each query.
+
+The table is that of `pairs`: features.path or features.table, features.columns, features.keys. The
+model finds its features by name, in any order and among others, if they have names (columns do);
+else their number must be the model's. Of a table with dates the latest date is scored.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Train a ranking model on the published pairs of the configured method."""
+"""Train a ranking model on the published pairs of the configured method.
+
+The model has the names of the features, if they have names (`ulr pairs --help`). A missing value is
+one for LightGBM, too; the linear ranker takes the mean in its place.
+"""
 
 from __future__ import annotations
 

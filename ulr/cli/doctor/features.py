@@ -1,0 +1,30 @@
+"""The features: found, readable, and of numbers."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+
+from pyarrow.fs import FileType
+
+from ulr.cli.doctor.checks import OK, WARNING, Finding
+from ulr.config.settings import Settings
+from ulr.warehouse.filesystem import open_filesystem
+
+
+def features_are_readable(settings: Settings) -> Finding:
+    """Open the features as `pairs` does, and read the first rows."""
+    chosen = settings.features
+    if chosen.table is None:
+        fs, path = open_filesystem(chosen.path)
+        if fs.get_file_info(path).type == FileType.NotFound:
+            where = f"nothing at features.path = {chosen.path}"
+            if chosen.path.startswith(f"{settings.simulate.path}/"):
+                return Finding(OK, f"{where} yet; `ulr simulate` writes it")
+            return Finding(WARNING, where)
+    session = import_module("ulr.engine.session")
+    features = import_module("ulr.features.source")
+    describe = import_module("ulr.features.describe")
+    start = partial(session.start_session, "doctor", settings.spark)
+    source = features.open_features(start, chosen)
+    return Finding(OK, describe.describe_features(source))
