@@ -17,7 +17,8 @@ ALLOWED = {
     "lightgbm": ("training/", "models/", "propensity/regression_em"),
     "pyspark": (
         "engine/", "ml/", "pipeline/", "cli/",
-        "clicklog/pages", "groups/deduplicate",
+        "clicklog/pages", "clicklog/sources", "clicklog/spark_log", "clicklog/tables",
+        "groups/deduplicate",
         "training/distributed/driver",
         "training/distributed/barrier",
     ),
