@@ -42,8 +42,12 @@ training, evaluation, ml, report, registry, pipeline, cli. Public names are impo
 from importlib import import_module
 from typing import Any
 
-_PUBLIC = {"UnbiasedLambdaMART": "ulr.ml.estimator", "__version__": "ulr.version"}
-__all__ = ["UnbiasedLambdaMART", "__version__"]
+_PUBLIC = {
+    "Ranker": "ulr.ml.ranker",
+    "UnbiasedLambdaMART": "ulr.ml.estimator",
+    "__version__": "ulr.version",
+}
+__all__ = ["Ranker", "UnbiasedLambdaMART", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

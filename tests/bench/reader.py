@@ -24,8 +24,8 @@ from ulr.groups.tasks import write_groups
 from ulr.simulate.stage import simulate_log
 
 GOAL = 2.5
-NAMES = {"session_id": "query_uuid", "query_id": "term", "segment": "device", "bucket": "experiment",
-         "swapped": "variant"}  # fmt: skip
+NAMES = {"session_id": "query_uuid", "query_id": "term", "segment": "device",
+         "bucket": "experiment", "swapped": "variant"}  # fmt: skip
 MAPPED = NAMES | {
     "shown_at": "timestamp_millis(ts)",
     "doc_ids": "transform(items, i -> i.id)",

@@ -1,9 +1,10 @@
 """Training on aggregated sessions and peers on all sessions: seconds, memory, golden NDCG.
 
-    python -m tests.bench.training [--quick] [--queries N] [--trees N]
+    python -m tests.bench.training [--quick] [--queries N] [--trees N] [--contestants NAME ...]
 
 20,000 queries x 20 documents x 50 features, 16 sessions per query. `ulr` starts from the groups
-table, so its time includes the pairs; peers start from the sessions as arrays. Every contestant
+table, so its time includes the pairs; `Ranker` and peers start from the sessions as arrays, Ranker
+with the ids of queries and documents and without them. Every contestant
 runs in a separate process. Its memory is the peak minus the memory in use before it began.
 """
 
@@ -33,6 +34,7 @@ from ulr.training.distributed.task import peak_bytes, reset_peak, resident_bytes
 ROOT = Path(__file__).parents[2]
 OURS, MORE = "ulr joint", "ulr joint, 10x sessions"
 CHOSEN = "ulr auto"  # with its trials and early stopping
+RANKER, NO_IDS = "Ranker joint", "Ranker joint, no ids"
 PEERS = ("LightGBM lambdarank", "LightGBM position", "XGBoost unbiased")
 THREADS = 2
 RATE = 0.1  # LightGBM's default, for all: with 0.05, 100 trees are too few
@@ -44,6 +46,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=20_000)
     parser.add_argument("--trees", type=int, default=100)
     parser.add_argument("--model", default="continuous")
+    parser.add_argument("--contestants", nargs="+", help="by default all")
     parser.add_argument("--only", help=argparse.SUPPRESS)  # in the process of a contestant
     args = parser.parse_args()
     if args.quick:
@@ -52,7 +55,7 @@ def main() -> None:
         print(json.dumps(_contest(args)))
         return
     results = {}
-    for name in (OURS, MORE, CHOSEN, *PEERS):
+    for name in args.contestants or (OURS, MORE, CHOSEN, RANKER, NO_IDS, *PEERS):
         results[name] = _in_process(args, name)
         print(f"{name}: {results[name]['seconds']:.1f} s", file=sys.stderr)
     _print(results)
@@ -75,6 +78,9 @@ def _contest(args: argparse.Namespace) -> dict[str, float]:
         runner = _chosen if args.only == CHOSEN else _ours
     else:
         inputs, runner = _expanded(corpus, log), _lightgbm if "LightGBM" in args.only else _xgboost
+        if args.only in (RANKER, NO_IDS):
+            inputs, runner = (*inputs, corpus.names if args.only == RANKER else None), _ranker
+            _warm_ranker(corpus)
     reset_peak()  # of making the log
     before = resident_bytes()
     start = time.perf_counter()
@@ -131,6 +137,32 @@ def _warm(corpus: Corpus) -> None:
     _chosen(inputs, few, argparse.Namespace(trees=2))
 
 
+def _ranker(inputs: tuple, log: Log, args: argparse.Namespace):
+    import pyarrow as pa
+
+    from ulr import Ranker
+
+    features, rows, clicks, position, names = inputs
+    x, ids = features[rows], {}
+    if names is not None:
+        take = pa.array(rows)
+        ids = {"query": names.query_of_document.take(take), "doc": names.documents.take(take)}
+    k, v = np.triu_indices(log.truth.depth)
+    psi = pa.table({"k": k + 1, "l": v + 1, "psi": log.truth.psi[k, v]})
+    ranker = Ranker(
+        "joint", psi, n_estimators=args.trees, learning_rate=RATE, n_jobs=THREADS,
+        early_stopping_rounds=0,
+    )  # fmt: skip
+    group = np.full(x.shape[0] // log.clicks.shape[2], log.clicks.shape[2])
+    return ranker.fit(x, clicks, group=group, position=position + 1, **ids).predict
+
+
+def _warm_ranker(corpus: Corpus) -> None:
+    few = click_log(corpus, 20, 20, 4, model="continuous", seed=2)
+    for names in (corpus.names, None):
+        _ranker((*_expanded(corpus, few), names), few, argparse.Namespace(trees=2))
+
+
 def _expanded(corpus: Corpus, log: Log) -> tuple[np.ndarray, ...]:
     """Return document rows, clicks and positions of every session."""
     queries, sessions, positions = log.clicks.shape
@@ -178,8 +210,8 @@ def _ndcg(corpus: Corpus, queries: int, predict) -> list[float]:
 
 
 def _print(results: dict[str, dict[str, float]]) -> None:
-    ours = results[OURS]
-    table = Table(title="training; ratios to ulr joint")
+    first, ours = next(iter(results.items()))
+    table = Table(title=f"training; ratios to {first}")
     for column in ("contestant", "seconds", "ratio", "MB", "ratio", "ndcg@1", "@3", "@5", "@10"):
         table.add_column(column, justify="left" if column == "contestant" else "right")
     for name, row in results.items():

@@ -293,8 +293,10 @@ def test_groups_of_a_table_without_a_version_have_the_fingerprint_of_their_conte
     rows = [tuple(row.values()) for row in log + log[:5]]
 
     def built(chosen: list) -> object:
-        types = ("session_id string, query_id string, shown_at timestamp, doc_ids array<string>, "
-                 "clicks array<boolean>, segment string, bucket string, swapped boolean")  # fmt: skip
+        types = (
+            "session_id string, query_id string, shown_at timestamp, doc_ids array<string>, "
+            "clicks array<boolean>, segment string, bucket string, swapped boolean"
+        )
         spark.createDataFrame(chosen, types).createOrReplaceTempView("rows_only")
         return from_table(spark, tmp_path / "w", "rows_only")
 

@@ -15,7 +15,7 @@ from ulr.clicklog.damaged import printable
 from ulr.dates import with_date
 from ulr.engine.names import missing_column
 from ulr.errors import UserError
-from ulr.warehouse.schema import OPTIONAL_COLUMNS
+from ulr.warehouse.schema import FEEDBACK, OPTIONAL_COLUMNS
 from ulr.warehouse.storage import Storage, StoredFile
 
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"  # Hive's and Spark's folder name for null
@@ -117,7 +117,9 @@ def check_columns(
     """
     check_renamed(names, path, stored)
     wanted = {n: stored.get(n, n) for n in schema.names}
-    missing = [n for n in wanted if wanted[n] not in names and n not in OPTIONAL_COLUMNS]
+    has_feedback = FEEDBACK in wanted and wanted[FEEDBACK] in names
+    optional = (*OPTIONAL_COLUMNS, "clicks", "clicked") if has_feedback else OPTIONAL_COLUMNS
+    missing = [n for n in wanted if wanted[n] not in names and n not in optional]
     if missing:
         other = "document set log.layout=impression"
         if "doc_id" in schema.names:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ulr.engine.names import nearest
 from ulr.errors import UserError
-from ulr.warehouse.schema import reading
+from ulr.warehouse.schema import FEEDBACK, reading
 
 _NAME = re.compile(r"[A-Za-z_]\w*|`(?P<quoted>[^`.]+)`")
 _LITERALS = {"true", "false", "null"}
@@ -31,7 +31,8 @@ def check_names(columns: Mapping[str, str], schema: pa.Schema, layout: str) -> N
 def stored_names(columns: Mapping[str, str], schema: pa.Schema) -> dict[str, str] | None:
     """Return the stored names of the renamed columns; None if a column is an expression.
 
-    Also None if two columns have the same stored name, or one that readers add.
+    Also None if two columns have the same stored name, or one that readers add, and for clicks and
+    feedback of a log that has feedback, which readers find by these names.
     """
     names = {name: name for name in schema.names}
     for name, text in columns.items():
@@ -39,6 +40,8 @@ def stored_names(columns: Mapping[str, str], schema: pa.Schema) -> dict[str, str
         if match is None or match[0].lower() in _LITERALS:
             return None
         names[name] = match["quoted"] or match[0]
+    if FEEDBACK in schema.names and columns.keys() & {FEEDBACK, "clicks", "clicked"}:
+        return None
     added = set(reading(schema).names) - set(schema.names)
     if len(set(names.values())) < len(names) or added & set(names.values()):
         return None

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ulr.clicklog.events import CLICKS_ONLY, Levels
 from ulr.clicklog.files import LogFiles
 from ulr.clicklog.impressions import PARTS_PER_TASK, read_pages, send_fragments
 from ulr.clicklog.mapping import stored_names
@@ -23,7 +24,7 @@ from ulr.config.settings import Log
 from ulr.engine.shuffle import BLOCK
 from ulr.engine.spark_versions import repartition_by_part
 from ulr.engine.tasks import map_batches
-from ulr.warehouse.schema import impression_schema, page_schema, read_schema
+from ulr.warehouse.schema import graded, impression_schema, page_schema, pages_of, reading
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -32,17 +33,19 @@ Batches = Iterator[pa.RecordBatch]
 class PageSource:
     """A log to read with `map_batches` of `frame`.
 
-    read: gives batches with `read_schema`.
+    read: gives batches with `read_schema`, with feedback if the levels have names.
     """
 
     frame: DataFrame
     read: Callable[[Batches], Batches]
     sessions_are_unique: bool
+    levels: Levels = CLICKS_ONLY
 
 
 def schema_of(settings: Log) -> pa.Schema:
     """Return the schema of the log's rows: pages or impressions."""
-    return page_schema if settings.layout == "page" else impression_schema
+    schema = page_schema if settings.layout == "page" else impression_schema
+    return graded(schema) if settings.feedback else schema
 
 
 def open_pages(spark: SparkSession, log: LogFiles, settings: Log) -> PageSource:
@@ -66,17 +69,18 @@ def page_source(
 
     reducers: tasks that assemble impressions.
     """
+    levels = Levels.of(settings.feedback)
     if settings.layout == "page":
-        return PageSource(rows, read, sessions_are_unique=False)
+        return PageSource(rows, read, sessions_are_unique=False, levels=levels)
     send = partial(send_fragments, read=read, parts=reducers * PARTS_PER_TASK,
                    first_position=settings.first_position)  # fmt: skip
     blocks = map_batches(rows, send, BLOCK)
     by_session = repartition_by_part(blocks, reducers, F.col("part") % reducers)
-    return PageSource(by_session, read_pages, sessions_are_unique=True)
+    return PageSource(by_session, read_pages, sessions_are_unique=True, levels=levels)
 
 
 def as_read(batches: Batches) -> Batches:
-    """Cast batches from Spark to `read_schema` (large strings, time zones)."""
+    """Cast batches from Spark to the types of readers (large strings, time zones)."""
     for batch in batches:
         if batch.num_rows:
-            yield batch.cast(read_schema)
+            yield batch.cast(reading(pages_of(batch.schema.names), inside=True))

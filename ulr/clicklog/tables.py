@@ -26,7 +26,7 @@ from ulr.clicklog.times import END_TIME, FIRST_TIME
 from ulr.engine.names import missing_column
 from ulr.engine.tables import expressions, select, without_ansi
 from ulr.errors import UserError
-from ulr.warehouse.schema import OPTIONAL_COLUMNS
+from ulr.warehouse.schema import FEEDBACK, OPTIONAL_COLUMNS
 
 CORRUPT = "_corrupt_record"  # the text of a line that Spark cannot read
 _PROBLEM, _RAW = "problem", "raw"
@@ -105,7 +105,10 @@ def _own(frame: DataFrame, name: str) -> str:
 
 
 def _check_required(frame: DataFrame, mapped: Mapping[str, str], source: str) -> None:
-    missing = [n for n, text in mapped.items() if not text and n not in OPTIONAL_COLUMNS]
+    optional = (
+        (*OPTIONAL_COLUMNS, "clicks", "clicked") if mapped.get(FEEDBACK) else OPTIONAL_COLUMNS
+    )
+    missing = [n for n, text in mapped.items() if not text and n not in optional]
     if not missing:
         return
     other = "document, use log.layout=impression"
@@ -121,6 +124,8 @@ def _check_types(typed: DataFrame, mapped: Mapping[str, str]) -> None:
     """Raise UserError for a column of a type that is never one of the contract."""
     for field in typed.schema:
         kind, name = field.dataType, field.name
+        if name == FEEDBACK:  # texts, numbers or lists of them
+            continue
         listed = name in ("doc_ids", "clicks")
         element = kind.elementType if listed and isinstance(kind, T.ArrayType) else kind
         if listed and element is kind and not isinstance(kind, T.StringType):

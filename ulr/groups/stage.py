@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ulr.clicklog.contract import REASONS
+from ulr.clicklog.events import Levels
 from ulr.clicklog.quarantine import reasons_in
 from ulr.clicklog.sources import LogSource, find_source
 from ulr.config.settings import Groups, Log
@@ -22,7 +23,7 @@ from ulr.warehouse.tables import Outcome, Warehouse
 from ulr.warehouse.transaction import WriteTransaction
 
 # The log's location, the memory limit and the floor do not change the published rows.
-_NOT_IN_FINGERPRINT = ("log.path", "log.max_repeated_ids", "log.min_pages")
+_NOT_IN_FINGERPRINT = ("log.path", "log.max_repeated_ids", "log.min_pages", "log.feedback")
 # Settings that change nothing at these values; earlier versions did not have them.
 _NEUTRAL: dict[str, Any] = {"table": None, "sql": None, "views": {}, "where": None, "columns": {},
             "first_position": 1}  # fmt: skip
@@ -79,6 +80,8 @@ def _publish(
     groups: Groups,
     force: bool,
 ) -> Outcome:
+    levels = Levels.of(log.feedback).names
+
     def write(groups_table: WriteTransaction, quarantine_table: WriteTransaction) -> None:
         with _unchanged(source):
             counts = write_groups(
@@ -99,7 +102,8 @@ def _publish(
         "groups",
         f"dt={date}",
         inputs=source.identity,
-        settings={"log": _settings(log), "groups": groups.model_dump()},
+        settings={"log": _settings(log), "groups": groups.model_dump()}
+        | ({"levels": list(levels)} if levels else {}),
         not_in_fingerprint=_NOT_IN_FINGERPRINT,
         side_tables=[("quarantine", f"dt={date}")],
         write=write,

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ulr.config.settings import Pairs
 from ulr.errors import UserError
 from ulr.kernels.layout import Stopping
+from ulr.pairs.gains import ONE_LEVEL
 from ulr.pairs.groupings import GROUPINGS
 from ulr.pairs.weightings import JOINT, VALIDATION, Weighting, weightings_of
 from ulr.pairs.weights import (
@@ -41,10 +43,11 @@ class PairConfig:
     precision          (segments, K, K), of a pair of positions
     saturation         n_0; inf: weights grow in proportion to traffic
     psi                (segments, K, K), if a weighting smooths co-clicks
-    co_click_variance  of the prior on co-clicks; None: to be estimated from the log
+    co_click_variance  of the prior on co-clicks, of all levels or of each; None: to be estimated
     needs_theta        whether lists are cut below the last position with known examination
     stopping           p of every segment, for weights by click pattern
     click_model        that the diagnostics found, or ""
+    increments         gain of each level of feedback minus that of the level below
     """
 
     method: str
@@ -58,10 +61,11 @@ class PairConfig:
     session_weight: str = "none"
     missing_features: str = "drop"
     psi: np.ndarray | None = None
-    co_click_variance: float | None = None
+    co_click_variance: float | tuple[float, ...] | None = None
     needs_theta: bool = True
     stopping: Stopping | None = None
     click_model: str = ""
+    increments: tuple[float, ...] = ONE_LEVEL
 
     @property
     def all_pairs(self) -> bool:
@@ -161,6 +165,16 @@ def make_pair_config(
         stopping=stopping_of(every, **limits) if by_pattern else None,
         click_model=click_model,
     )
+
+
+def pair_config_of(
+    settings: Pairs, examination: Examination, by_segment: Mapping[str, Examination]
+) -> PairConfig:
+    """Return the configuration that the settings ask for."""
+    options = settings.model_dump(exclude={"method", "propensities", "test_fraction", "partitions"})
+    if options["co_click_variance"] == "auto":
+        options["co_click_variance"] = None
+    return make_pair_config(settings.method, examination, by_segment, **options)
 
 
 def _with_all_psi(examination: Examination) -> Examination:

@@ -15,10 +15,11 @@ from ulr.kernels.patterns import count_positions
 from ulr.kernels.saturation import Saturation
 from ulr.pairs.config import PairConfig
 from ulr.pairs.effective_size import EffectiveSize, effective_size
+from ulr.pairs.gains import sum_clicks
 from ulr.pairs.groupings import GROUPINGS, drop_documents
 from ulr.pairs.health import WeightHealth
 from ulr.pairs.prior import co_click_sums, prior_variance
-from ulr.pairs.weighting import weigh_histograms, weigh_labels
+from ulr.pairs.weighting import weigh_labels, weigh_levels
 from ulr.pairs.weightings import column_names
 from ulr.pairs.weights import LABELS
 from ulr.warehouse.schema import with_weights
@@ -49,14 +50,24 @@ def build_pair_table(queries: pa.Table, config: PairConfig) -> tuple[pa.Table, P
     If the weights need theta, documents shown below the last position with known examination make
     no pair.
     """
-    window = shown_rows(load_window(queries, config.list_depth))
+    window = load_window(queries, config.list_depth)
+    window, arrays, report = weigh_window(window, config)
+    return _lay_out(window, arrays, config), report
+
+
+def weigh_window(window: Window, config: PairConfig) -> tuple[Window, PairLists, PairReport]:
+    """Return the shown documents of a window, and the pairs of all its queries.
+
+    window: its lists are cut at `config.list_depth`.
+    """
+    window = shown_rows(window)
     config = config.reaching(int(window.histograms.sizes.max(initial=0)))
     if config.missing_features == "error":
         _check_features(window)
     weighted, health = _weigh(window, config)
     arrays = _group(window, weighted, config)
-    report = PairReport(_count(window, weighted, arrays), health, effective_size(arrays))
-    return _lay_out(window, arrays, config), report
+    size = effective_size(_with_effective_clicks(arrays, window, weighted, config))
+    return window, arrays, PairReport(_count(window, weighted, arrays), health, size)
 
 
 def _check_features(window: Window) -> None:
@@ -77,18 +88,21 @@ def _weigh(window: Window, config: PairConfig) -> tuple[WeightedPairs, WeightHea
         return pairs, WeightHealth.empty()
     table_of = window.tables_of(config.segments)
     variance = config.co_click_variance
-    if config.psi is not None and variance is None:
-        variance = prior_variance(co_click_sums(histograms, table_of, config.psi))
+    variances = [variance] * len(window.levels) if isinstance(variance, float) else variance
+    if config.psi is not None and variances is None:
+        sums = [co_click_sums(own, table_of, config.psi) for own in window.levels]
+        variances = [prior_variance(own) for own in sums]
     saturated = [weighting.precise for weighting in config.weightings]
-    return weigh_histograms(
-        histograms,
+    return weigh_levels(
+        window.levels,
+        config.increments,
         table_of,
         config.tables,
         config.raw,
         all_pairs=config.all_pairs,
         session=config.session_weight,
         psi=config.psi,
-        co_click_variance=variance,
+        variances=variances or (),
         counts=[weighting.counts for weighting in config.weightings],
         saturated=saturated,
         saturation=_saturation(window, config) if any(saturated) else None,
@@ -108,9 +122,31 @@ def _saturation(window: Window, config: PairConfig) -> Saturation:
     )
 
 
-def _group(window: Window, weighted: WeightedPairs, config: PairConfig) -> PairLists:
-    arrays = GROUPINGS[config.grouping](window, weighted)
+def _group(
+    window: Window, weighted: WeightedPairs, config: PairConfig, power: int = 1
+) -> PairLists:
+    """Return lists whose clicks count with their gains to a power."""
+    clicks = sum_clicks(window.levels, config.increments, power)
+    arrays = GROUPINGS[config.grouping](window, weighted, clicks)
     return drop_documents(arrays, window.feature_row >= 0)
+
+
+def _with_effective_clicks(
+    arrays: PairLists, window: Window, weighted: WeightedPairs, config: PairConfig
+) -> PairLists:
+    """Return lists with the effective number of clicks: (sum of gains)^2 / sum of squared gains."""
+    if len(config.increments) == 1:
+        return arrays
+    squares = _group(window, weighted, config, power=2).clicks
+    clicks = np.divide(arrays.clicks**2, squares, out=np.zeros_like(squares), where=squares > 0)
+    return arrays._replace(clicks=clicks)
+
+
+def rows_with_pairs(window: Window, arrays: PairLists) -> tuple[np.ndarray, np.ndarray]:
+    """Return the queries that have a pair (bool), and their rows with features (int64)."""
+    chosen = _with_pairs(arrays)
+    present = np.flatnonzero(window.feature_row >= 0)
+    return chosen, present[np.repeat(chosen, np.diff(arrays.query_rows))]
 
 
 def _with_pairs(arrays: PairLists) -> np.ndarray:
@@ -121,9 +157,7 @@ def _with_pairs(arrays: PairLists) -> np.ndarray:
 
 def _lay_out(window: Window, arrays: PairLists, config: PairConfig) -> pa.Table:
     """Return one row per query that has a pair."""
-    chosen = _with_pairs(arrays)
-    present = np.flatnonzero(window.feature_row >= 0)
-    kept = present[np.repeat(chosen, np.diff(arrays.query_rows))]
+    chosen, kept = rows_with_pairs(window, arrays)
     matrix = window.matrix[window.feature_row[kept]]
     width, labels = matrix.shape[1], window.labels[kept]
     arrays = take_queries(arrays, chosen)

@@ -19,9 +19,8 @@ from ulr.registry.client import registry_of
 from ulr.registry.live import live_run
 from ulr.training.distributed.barrier import task_slots
 from ulr.training.loop import IterationCallback
-from ulr.training.plan import TrainPlan
+from ulr.training.plan import TrainPlan, plan_from_settings
 from ulr.training.stage import (
-    DISTRIBUTED_ONLY,
     ModelOutcome,
     build_model,
     model_fingerprint,
@@ -75,8 +74,7 @@ def plan_of(trial: Trial) -> TrainPlan:
     settings, theta = trial.settings, None
     if settings.train.fixed_click_bias:
         theta = load_examination(settings.pairs.propensities, trial.warehouse)[0].theta
-    options = settings.train.model_dump(exclude={"fixed_click_bias", *DISTRIBUTED_ONLY})
-    return TrainPlan(method=trial.method, lightgbm=dict(settings.lightgbm), theta=theta, **options)
+    return plan_from_settings(settings, theta)
 
 
 def _slots(spark: SparkSession, trials: Sequence[Trial]) -> int:

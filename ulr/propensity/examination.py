@@ -140,6 +140,11 @@ def load_file(url: str) -> tuple[Examination, BySegment]:
     except pa.ArrowInvalid as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{url}: expected a Parquet file of propensities; {reason}") from None
+    return given_examination(table, url)
+
+
+def given_examination(table: pa.Table, url: str) -> tuple[Examination, BySegment]:
+    """Return the examination in the rows of such a file. url: names them in errors."""
     _check_rows(table, url)
     by_segment = {name: _complete(_rows_of(table, name), url) for name in _segments(table)}
     pooled = _rows_of(table, None)

@@ -4,52 +4,77 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from ulr.config.settings import Propensities
 from ulr.engine.failures import reraise_user_errors
 from ulr.errors import InvalidData, UserError
-from ulr.experiments.buckets import is_shuffle, parse_bucket
 from ulr.experiments.serving import Plan
 from ulr.features.files import find_features
+from ulr.groups.levels import window_levels
 from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.propensity import tasks
-from ulr.propensity.affine import regressions
+from ulr.propensity.choice import (
+    AUTO,
+    HARVEST,
+    SWAPS,
+    Choice,
+    SwapEvidence,
+    choose_features,
+    choose_harvest,
+    choose_swaps,
+    not_identified,
+)
 from ulr.propensity.click_model import find_click_model, needs_rankings
+from ulr.propensity.counts import WindowCounts
 from ulr.propensity.curve_checks import drift_findings
 from ulr.propensity.daily.stage import build_tallies
-from ulr.propensity.estimators import (
-    NEED_HARVEST,
-    NEED_SWAPS,
-    USE_SHUFFLES,
-    Evidence,
-    theta_of_json,
-)
+from ulr.propensity.estimators import NEED_HARVEST, NEED_SWAPS, swap_curve
 from ulr.propensity.exposures import Exposures
+from ulr.propensity.extension import EXTENDED
 from ulr.propensity.findings import Finding
+from ulr.propensity.harvesting import harvested_curve
+from ulr.propensity.inputs import (
+    check_buckets,
+    deepest_position,
+    files_read,
+    given_theta,
+    segment_names,
+)
+from ulr.propensity.levels import (
+    LevelCurve,
+    events_in,
+    level_curve,
+    level_findings,
+    level_table,
+)
+from ulr.propensity.origins import changed_origins, origin_counts, origins
 from ulr.propensity.planned import read_plan
 from ulr.propensity.rankings import RankingTally, swap_buckets
-from ulr.propensity.schema import harvest_schema, moments_schema
-from ulr.propensity.segments import SegmentResult, estimate_segments, with_clicks
+from ulr.propensity.segments import SegmentResult, estimate_segments, with_choice, with_clicks
 from ulr.propensity.swap_counts import counts_of
 from ulr.propensity.tables import curve_table, findings_table, joint_table
 from ulr.warehouse.stage import publish_if_changed
-from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Outcome, Warehouse
 from ulr.warehouse.transaction import WriteTransaction
 
 
 @dataclass(frozen=True)
 class PropensityOutcome(Outcome):
-    """The outcome with the estimates, all traffic first; empty if the stage was skipped."""
+    """The outcome with the estimates, all traffic first; empty if the stage was skipped.
+
+    change: which positions have another source than in the estimates that were replaced. levels:
+    the curve of each level of feedback, lowest first; empty if there is only one.
+    """
 
     results: list[SegmentResult] = field(default_factory=list)
+    change: str = ""
+    levels: list[LevelCurve] = field(default_factory=list)
 
 
 def build_propensities(
@@ -67,11 +92,24 @@ def build_propensities(
     """
     plan, text = read_plan(plan_file) if plan_file else (None, "")
     planned = {"plan": {"path": plan_file, "content": text}} if plan_file else {}
+    side_tables = [("joint_propensities", ""), ("diagnostics", "")]
+    if len(window_levels(warehouse, dates)) > 1:
+        side_tables.append(("level_propensities", ""))
 
     def write(
-        theta: WriteTransaction, joint: WriteTransaction, checks: WriteTransaction
-    ) -> list[SegmentResult]:
+        theta: WriteTransaction,
+        joint: WriteTransaction,
+        checks: WriteTransaction,
+        *by_level: WriteTransaction,
+    ) -> tuple[list[SegmentResult], str, list[LevelCurve]]:
+        before = _published_origins(warehouse)
         results = estimate_propensities(start_spark, warehouse, dates, settings, plan)
+        levels: list[LevelCurve] = []
+        for table in by_level:
+            levels = estimate_levels(start_spark, warehouse, dates, settings, results[0])
+            results[0].findings.extend(level_findings(levels, settings.significance))
+            table.write_table(level_table(levels))
+            table.publish({"levels": len(levels)})
         curves, pairs = curve_table(results), joint_table(results)
         findings = findings_table(results)
         joint.write_table(pairs)
@@ -79,19 +117,29 @@ def build_propensities(
         theta.write_table(curves)
         joint.publish({"rows": pairs.num_rows})
         checks.publish({"rows": findings.num_rows})
-        theta.publish({"rows": curves.num_rows, "findings": findings.num_rows})
-        return results
+        counts = {"rows": curves.num_rows, "findings": findings.num_rows}
+        theta.publish(counts | origin_counts(origins(curves)))
+        return results, changed_origins(before, origins(curves)), levels
 
-    outcome, results = publish_if_changed(
+    outcome, estimates = publish_if_changed(
         warehouse,
         "propensities",
-        inputs=groups_fingerprints(warehouse, dates) | _files_read(settings) | planned,
+        inputs=groups_fingerprints(warehouse, dates) | files_read(settings) | planned,
         settings=settings.model_dump(),
-        side_tables=[("joint_propensities", ""), ("diagnostics", "")],
+        side_tables=side_tables,
         write=write,
         force=force,
     )
-    return PropensityOutcome(outcome.manifest, outcome.skipped, outcome.damage, results or [])
+    return PropensityOutcome(
+        outcome.manifest, outcome.skipped, outcome.damage, *(estimates or ([], "", []))
+    )
+
+
+def _published_origins(warehouse: Warehouse) -> dict[int, str]:
+    published = warehouse.current("propensities")
+    if published is None or warehouse.damage(published):
+        return {}
+    return origins(warehouse.read("propensities"))
 
 
 def estimate_propensities(
@@ -102,7 +150,7 @@ def estimate_propensities(
     plan: Plan | None = None,
 ) -> list[SegmentResult]:
     """Return the estimates of all traffic, then of the segments."""
-    theta = _given_theta(settings) if settings.estimator == "given" else []
+    theta = given_theta(settings) if settings.estimator == "given" else []
     if not groups_files(warehouse, dates):
         raise InvalidData(
             "the groups of these dates contain no page; give other dates, or see the table "
@@ -110,20 +158,28 @@ def estimate_propensities(
         )
     tallies = build_tallies(start_spark, warehouse, dates)
     swaps = tallies.swap_counts(settings.max_position)
-    positions = len(theta) or _deepest_position(warehouse, dates, swaps, settings.max_position)
-    _check_buckets(swaps, positions, settings.estimator)
-    counts = _Counts(swaps)
+    positions = len(theta) or deepest_position(warehouse, dates, swaps, settings.max_position)
+    check_buckets(swaps, positions, settings.estimator)
+    counts, choice = WindowCounts(swaps), None
+    window = _Window(start_spark, warehouse, dates)
+    if settings.estimator == AUTO:
+        counts, choice = _choose(window, counts, positions, settings)
+        settings = settings.model_copy(update={"estimator": choice.estimator})
+    elif settings.estimator in (*NEED_HARVEST, "regression_em"):
+        counts = _count_documents(window, counts, settings)
     if _needs_trust(settings):
         moments = tallies.moments(start_spark, blocks=settings.harvest.blocks)
-        counts = _Counts(swaps, moments=moments)
-    elif settings.estimator in (*NEED_HARVEST, "regression_em"):
-        counts = _count_documents(start_spark(), warehouse, dates, settings, swaps)
-    segments = _segments(swaps, settings)
+        counts = replace(counts, moments=moments)
+    segments = segment_names(swaps, settings)
     # Bonferroni over the curves, so that more segments raise no more false alarms.
     significance = settings.significance / (1 + len(segments))
     settings = settings.model_copy(update={"significance": significance})
-    evidence = {name: counts.of(name).evidence(positions, plan) for name in segments}
-    results = estimate_segments(counts.evidence(positions, plan, theta), evidence, settings)
+    reached = choice.reached if choice else []
+    evidence = {
+        name: counts.of(name).evidence(positions, plan, reached=reached) for name in segments
+    }
+    traffic = counts.evidence(positions, plan, theta, reached)
+    results = with_choice(estimate_segments(traffic, evidence, settings), choice)
     pooled = results[0]
     if not needs_rankings(pooled.fits, pooled.findings, settings):
         return results
@@ -134,6 +190,36 @@ def estimate_propensities(
     )  # fmt: skip
     clicks = find_click_model(sums, names, pooled.fits, pooled.findings, settings)
     return [with_clicks(result, clicks, significance) for result in results]
+
+
+def estimate_levels(
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    dates: Sequence[dt.date],
+    settings: Propensities,
+    lowest: SegmentResult,
+) -> list[LevelCurve]:
+    """Return the curve of every level of feedback over all traffic, the lowest first.
+
+    lowest: the estimates of the lowest level. An estimator that uses neither swaps nor natural rank
+    changes gives no curve of a higher level: every position is `insufficient`.
+    """
+    files, names = groups_files(warehouse, dates), window_levels(warehouse, dates)
+    estimator = lowest.own.estimator
+    estimator = SWAPS if estimator == EXTENDED else estimator  # a level has no harvested positions
+    own = settings.model_copy(update={"estimator": estimator})
+    window, levels = _Window(start_spark, warehouse, dates), []
+    for at, name in enumerate(names):
+        events = names[at:]
+        swaps = tasks.count_arms(start_spark, warehouse.storage.url, files, events=events)
+        curve = lowest.own
+        if at:
+            counts = WindowCounts(swaps)
+            if own.estimator in NEED_HARVEST:
+                counts = replace(counts, harvest=window.harvest(own, events))
+            curve = level_curve(counts.evidence(lowest.own.positions, None), own)
+        levels.append(LevelCurve(name, events_in(swaps), curve))
+    return levels
 
 
 @reraise_user_errors()
@@ -175,110 +261,72 @@ def plain_rates(
     return arm.co_clicks / max(arm.sessions, 1), pages
 
 
-@dataclass(frozen=True)
-class _Counts:
-    """The tables of counts; those that the settings do not need are empty."""
-
-    swaps: pa.Table
-    harvest: pa.Table = field(default_factory=harvest_schema.empty_table)
-    moments: pa.Table = field(default_factory=moments_schema.empty_table)
-    exposures: Exposures | None = None
-
-    def of(self, segment: str) -> _Counts:
-        tables = (self.swaps, self.harvest, self.moments)
-        return _Counts(*(t.filter(pc.equal(t["segment"], segment)) for t in tables))
-
-    def evidence(self, positions: int, plan: Plan | None, theta: Sequence[float] = ()) -> Evidence:
-        trust = regressions(self.moments)
-        swaps = counts_of(self.swaps, positions)
-        return Evidence(swaps, self.harvest, trust, self.exposures, list(theta), plan)
-
-
 def _needs_trust(settings: Propensities) -> bool:
     estimator = settings.estimator
     return estimator == "affine" or (settings.test_trust and estimator in NEED_SWAPS)
 
 
-def _count_documents(
-    spark: SparkSession,
-    warehouse: Warehouse,
-    dates: Sequence[dt.date],
-    settings: Propensities,
-    swaps: pa.Table,
-) -> _Counts:
+@dataclass(frozen=True)
+class _Window:
+    """The groups to make a pass over, if an estimator needs all pages."""
+
+    start_spark: Callable[[], SparkSession]
+    warehouse: Warehouse
+    dates: Sequence[dt.date]
+
+    def shown(self, max_position: int, events: Sequence[str] = ()) -> DataFrame:
+        """Return clicks and impressions of each document. events: that are clicks; (): any."""
+        files = [
+            (day, path)
+            for day, date in enumerate(self.dates)
+            for path in groups_files(self.warehouse, [date])
+        ]
+        url = self.warehouse.storage.url
+        return tasks.count_exposures(
+            self.start_spark(), url, files, max_position=max_position, events=events
+        )
+
+    def harvest(self, settings: Propensities, events: Sequence[str] = ()) -> pa.Table:
+        """Return `harvest_schema` of all documents. events: as of `shown`."""
+        harvest = settings.harvest
+        shown = self.shown(settings.max_position, events)
+        return tasks.harvest_table(shown, blocks=harvest.blocks, weight=harvest.weight)
+
+    def exposures(self, settings: Propensities) -> Exposures:
+        """Return the exposures for regression-EM."""
+        em = settings.regression_em
+        return tasks.em_exposures(
+            self.start_spark(), self.shown(settings.max_position), queries=em.queries,
+            blocks=settings.harvest.blocks, features=em.features,
+        )  # fmt: skip
+
+
+def _count_documents(window: _Window, counts: WindowCounts, settings: Propensities) -> WindowCounts:
     """Return the counts with those of all documents: a pass over the groups of the window."""
-    files = [
-        (day, path)
-        for day, date in enumerate(dates)
-        for path in groups_files(warehouse, [date])
-    ]  # fmt: skip
-    shown = tasks.count_exposures(
-        spark, warehouse.storage.url, files, max_position=settings.max_position
-    )
-    em, harvest = settings.regression_em, settings.harvest
     if settings.estimator in NEED_HARVEST:
-        table = tasks.harvest_table(shown, blocks=harvest.blocks, weight=harvest.weight)
-        return _Counts(swaps, harvest=table)
-    exposures = tasks.em_exposures(
-        spark, shown, queries=em.queries, blocks=harvest.blocks, features=em.features
-    )
-    return _Counts(swaps, exposures=exposures)
+        return replace(counts, harvest=window.harvest(settings))
+    return replace(counts, exposures=window.exposures(settings))
 
 
-def _check_buckets(swaps: pa.Table, positions: int, estimator: str) -> None:
-    """Raise UserError if the estimator needs buckets, and none of them lies within positions."""
-    names = pc.unique(swaps["bucket"]).drop_null().to_pylist()
-    shuffles = [name for name in names if is_shuffle(name)]
-    if estimator == "shuffle" and not shuffles:
-        raise UserError(
-            "propensities.estimator=shuffle needs pages in the bucket shuffle, and these groups "
-            "have none; use combined with swap buckets, or all_pairs (natural rank changes)"
-        )
-    usable = any(
-        estimator in USE_SHUFFLES
-        if is_shuffle(name)
-        else parse_bucket(name).last_position <= positions
-        for name in names
-    )
-    if estimator in NEED_SWAPS and not usable:
-        raise UserError(
-            f"propensities.estimator={estimator} needs swap buckets, and these groups have none; "
-            "use all_pairs (natural rank changes) or regression_em, or run an experiment "
-            "(`ulr plan-swaps`)"
-        )
-
-
-def _files_read(settings: Propensities) -> dict[str, Any]:
-    """Return the files that the estimator reads besides groups, for the fingerprint."""
-    if settings.estimator == "given" and settings.given.file:
-        return {"given": _given_theta(settings)}
-    if settings.estimator == "regression_em" and settings.regression_em.features:
-        return {"features": find_features(settings.regression_em.features).identity}
-    return {}
-
-
-def _given_theta(settings: Propensities) -> list[float]:
-    file = settings.given.file
-    if not file:
-        return settings.given.theta
-    folder, _, name = file.rpartition("/")
-    content = Storage(folder or ".").read_json(name)
-    if content is None:
-        raise UserError(f"propensities.given.file: {file} does not exist")
-    return theta_of_json(content, file)
-
-
-def _segments(rows: pa.Table, settings: Propensities) -> list[str]:
-    """Return the segments that get a separate curve, sorted."""
-    if not settings.segments or settings.estimator in ("given", "regression_em"):
-        return []
-    return sorted(pc.unique(rows["segment"]).drop_null().to_pylist())
-
-
-def _deepest_position(
-    warehouse: Warehouse, dates: Sequence[dt.date], clicks: pa.Table, limit: int
-) -> int:
-    """Return the deepest position shown, or clicked if the groups do not say; at least 2."""
-    groups = [warehouse.require("groups", f"dt={date}") for date in dates]
-    shown = max(manifest.counts.get("longest", 0) for manifest in groups)
-    return max(min(shown, limit), pc.max(clicks["l"]).as_py() or 0, 2)
+def _choose(
+    window: _Window, counts: WindowCounts, positions: int, settings: Propensities
+) -> tuple[WindowCounts, Choice]:
+    """Return the choice of `auto` with the counts it needs; a pass only where swaps lack clicks."""
+    swaps, min_clicks = counts_of(counts.swaps, positions), settings.min_clicks
+    curve = swap_curve(swaps, SWAPS, min_clicks=min_clicks)
+    evidence = SwapEvidence(curve, swaps, min_clicks)
+    if evidence.suffices:
+        return counts, choose_swaps(evidence)
+    table = window.harvest(settings)
+    harvest = harvested_curve(table, positions, form=HARVEST, min_clicks=min_clicks)
+    choice = choose_harvest(evidence, table, harvest, settings)
+    if choice is not None:
+        return replace(counts, harvest=table), choice
+    if not settings.regression_em.features:
+        raise not_identified(evidence, harvest, "with features of the documents")
+    try:
+        find_features(settings.regression_em.features)
+        exposures = window.exposures(settings)
+    except UserError as error:
+        raise not_identified(evidence, harvest, f"{error}") from None
+    return replace(counts, exposures=exposures), choose_features(evidence, harvest)

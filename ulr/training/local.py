@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ulr.engine.columns import hashes
 from ulr.errors import UserError
+from ulr.models.text import finished_model
 from ulr.training.biases import LearnedBiases
 from ulr.training.bins import Bins, in_sample, make_bins
 from ulr.training.checkpoint import TrainState
@@ -69,7 +70,7 @@ def make_ranker(state: TrainState, early_stopping_metric: str) -> TrainedRanker:
     if state.blocks and not state.note:
         higher_is_better = ndcg_cutoff(early_stopping_metric) is not None
         best = best_iteration(as_losses(state.blocks, higher_is_better))
-    booster = lgb.Booster(model_str=state.model)
+    booster = lgb.Booster(model_str=finished_model(state.model))
     return TrainedRanker(booster, best, state.biases, list(state.history), state.choice, state.note)
 
 
@@ -91,7 +92,7 @@ def train_ranker(
         max_position = int(validation.pairs.position.max(initial=max_position))
     state, _ = train_local_ranks(
         single_rank(),
-        _split_over_ranks(data, validation, sampled_bins(data, learner)),
+        _split_over_ranks(data, validation, sampled_bins(data, learner, plan.feature_names)),
         plan,
         learner,
         TrainState(biases=plan.initial_biases(max_position)),
@@ -101,9 +102,9 @@ def train_ranker(
     return make_ranker(state, plan.early_stopping_metric)
 
 
-def sampled_bins(data: RankingData, learner: Learner) -> Bins:
-    """Return the bins of a sample of the rows."""
-    return make_bins(_sample(data), learner.lightgbm)
+def sampled_bins(data: RankingData, learner: Learner, names: Sequence[str] = ()) -> Bins:
+    """Return the bins of a sample of the rows. names: of the features, if any."""
+    return make_bins(_sample(data), learner.lightgbm, names)
 
 
 def _sample(data: RankingData) -> np.ndarray:

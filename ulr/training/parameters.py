@@ -68,7 +68,7 @@ def split_parameters(
     lightgbm: Mapping[str, Any], objective: str, nonnegative_weights: bool = True
 ) -> Learner:
     """Check the parameters and split them by who applies them."""
-    parameters = _by_main_name(lightgbm)
+    parameters = _bymain_name(lightgbm)
     for name in _SET_BY_TRAINING:
         if name in parameters:
             raise UserError(
@@ -103,9 +103,16 @@ def split_parameters(
     return Learner(rest, options, bag)
 
 
+def override(defaults: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of both; `changes` override, also under another name of LightGBM."""
+    changed = _bymain_name(changes)
+    kept = {name: v for name, v in _bymain_name(defaults).items() if name not in changed}
+    return {**kept, **changed}
+
+
 def leaves_of(lightgbm: Mapping[str, Any]) -> int | None:
     """Return the number of leaves that is set, LightGBM's default, or None for `auto`."""
-    leaves = _by_main_name(lightgbm).get("num_leaves", DEFAULT_LEAVES)
+    leaves = _bymain_name(lightgbm).get("num_leaves", DEFAULT_LEAVES)
     if leaves == _AUTO:
         return None
     if isinstance(leaves, bool) or not isinstance(leaves, int) or leaves < 2:
@@ -113,12 +120,12 @@ def leaves_of(lightgbm: Mapping[str, Any]) -> int | None:
     return leaves
 
 
-def _by_main_name(lightgbm: Mapping[str, Any]) -> dict[str, Any]:
+def _bymain_name(lightgbm: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters by their main names; two aliases of one parameter are an error."""
     parameters: dict[str, Any] = {}
     aliases: dict[str, str] = {}
     for alias, value in lightgbm.items():
-        name = _main_name(alias)
+        name = main_name(alias)
         if name in parameters:
             raise UserError(
                 f"lightgbm.{aliases[name]} and lightgbm.{alias} are two names for one setting; "
@@ -128,7 +135,7 @@ def _by_main_name(lightgbm: Mapping[str, Any]) -> dict[str, Any]:
     return parameters
 
 
-def _main_name(alias: str) -> str:
+def main_name(alias: str) -> str:
     """Return the main name of a parameter: the only one for which LightGBM lists aliases."""
     names = _ConfigAliases.get_by_alias(alias)
     return next((name for name in names if len(_ConfigAliases.get_sorted(name)) > 1), alias)

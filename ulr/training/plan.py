@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ulr.config.settings import Settings
 from ulr.errors import UserError
 from ulr.pairs.weightings import candidates_for
 from ulr.pairs.weights import AUTO
@@ -21,6 +22,8 @@ LINEAR = "linear"  # the ranker of one weight per feature
 DLA = "dla"  # the method that learns logits of positions while training
 POSITION_LEARNING_RATE = 0.05  # of these logits; more follows the overfitting of trees
 UNBIASED_LAMBDAMART = "unbiased-lambdamart"  # the method that learns t+ and t- while training
+# Settings of train that say how the work is distributed.
+DISTRIBUTED_ONLY = ("num_workers", "worker_timeout", "max_retries", "max_concurrent_runs")
 
 
 @dataclass(frozen=True)
@@ -107,3 +110,14 @@ class TrainPlan:
         the iteration, so that it is the same in a resumed run.
         """
         return iteration > 0 and (not self.bias_rounds or iteration <= self.bias_rounds)
+
+
+def plan_from_settings(
+    settings: Settings, theta: np.ndarray | None, feature_names: Sequence[str] = ()
+) -> TrainPlan:
+    """Return the plan that the settings define. theta: of all traffic, with fixed_click_bias."""
+    options = settings.train.model_dump(exclude={"fixed_click_bias", *DISTRIBUTED_ONLY})
+    return TrainPlan(
+        method=settings.pairs.method, lightgbm=dict(settings.lightgbm), theta=theta,
+        feature_names=feature_names, **options,
+    )  # fmt: skip

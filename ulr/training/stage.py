@@ -18,7 +18,7 @@ from ulr.training.distributed.driver import DistributedOptions, TrainingResult, 
 from ulr.training.distributed.pair_files import PairFiles
 from ulr.training.distributed.telemetry import Event
 from ulr.training.loop import IterationCallback
-from ulr.training.plan import TrainPlan
+from ulr.training.plan import DISTRIBUTED_ONLY, TrainPlan
 from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.stage import fingerprint, fingerprint_of, publish_if_changed
 from ulr.warehouse.table_files import TableFiles
@@ -29,7 +29,6 @@ from ulr.warehouse.tables import (
 )
 from ulr.warehouse.transaction import WriteTransaction
 
-DISTRIBUTED_ONLY = ("num_workers", "worker_timeout", "max_retries", "max_concurrent_runs")
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 # How the work is distributed and how often it is saved do not change the model.
 _NOT_IN_FINGERPRINT = (

@@ -1,0 +1,329 @@
+"""`Ranker`: unbiased learning to rank from sessions in memory, with LGBMRanker's conventions.
+
+    ranker = Ranker(method="joint", propensities=theta, num_leaves=31)
+    ranker.fit(X, clicks, group=sizes, position=position, query=query, doc=doc)
+    scores = ranker.predict(X_new)
+
+One row is a document that a session showed. Sessions are aggregated first: the time of training
+depends on the distinct rankings, not on the number of sessions. Neither Spark nor MLflow is needed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from ulr.config.load import default_settings
+from ulr.errors import UserError
+from ulr.features.layout import valid_names
+from ulr.ml.feature_rows import FeatureRows, feature_rows
+from ulr.ml.given import examination_for
+from ulr.ml.parameters import merged_settings
+from ulr.ml.training_data import Sessions, TrainingPairs, read_sessions, training_pairs
+from ulr.pairs.config import pair_config_of
+from ulr.pairs.weights import LABELS
+from ulr.training.data import RankingData
+from ulr.training.local import TrainedRanker, train_ranker
+from ulr.training.plan import plan_from_settings
+
+
+class UnbiasedWarning(UserWarning):
+    """A doubt about the data or the model."""
+
+
+class Ranker(BaseEstimator):
+    """A ranking model trained on the clicks of sessions, corrected for examination by position.
+
+    method: auto, joint, robust, ... as the setting pairs.method. propensities: theta by position,
+    a frame, a file, or the result of ulr.propensities; methods that need none may leave it out.
+
+    Parameters of LightGBM have LGBMRanker's names, and any other parameter of LightGBM may be given
+    by name. The rest are settings of `ulr` by name (docs/settings.md): sections groups, pairs and
+    train. None is the setting's default, which is that of the service.
+
+    early_stopping_rounds: iterations without improvement before training stops, with the sessions
+    of eval_set, or else of a fraction of the queries, validation_fraction. None: 50 with
+    propensities, else 0 (never). test_fraction: queries left out by the hash of their id, as
+    the service does, to be evaluated on.
+
+    Attributes after fit: booster_, best_iteration_, best_score_, history_ (a validation value per
+    iteration), biases_ (t_plus and t_minus, or position_bias), choice_ (of method auto),
+    feature_importances_, feature_name_, n_features_in_, feature_names_in_.
+    """
+
+    def __init__(
+        self,
+        method: str = "auto",
+        propensities: Any = None,
+        *,
+        num_leaves: int | str | None = None,
+        max_depth: int | None = None,
+        learning_rate: float | None = None,
+        n_estimators: int | None = None,
+        min_child_samples: int | None = None,
+        min_child_weight: float | None = None,
+        min_split_gain: float | None = None,
+        subsample: float | None = None,
+        subsample_freq: int | None = None,
+        colsample_bytree: float | None = None,
+        reg_alpha: float | None = None,
+        reg_lambda: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        importance_type: str = "split",
+        objective: str | None = None,
+        ranker: str | None = None,
+        early_stopping_rounds: int | None = None,
+        early_stopping_metric: str | None = None,
+        validation_fraction: float | None = None,
+        test_fraction: float = 0.0,
+        max_position: int | None = None,
+        grouping: str | None = None,
+        session_weight: str | None = None,
+        precision: bool | None = None,
+        saturation: float | None = None,
+        co_click_variance: float | str | None = None,
+        propensity_floor: float | None = None,
+        weight_cap: float | None = None,
+        prs_clip: float | None = None,
+        nonnegative_weights: bool | None = None,
+        linear_loss: str | None = None,
+        l2: float | None = None,
+        bias_regularization: float | None = None,
+        bias_rounds: int | None = None,
+        fixed_click_bias: bool | None = None,
+        position_bins: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        for name in _parameter_names():
+            setattr(self, name, locals()[name])
+        self._other_params: dict[str, Any] = {}
+        self.set_params(**kwargs)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return all parameters, also those of LightGBM that were given by name."""
+        return {**super().get_params(deep=deep), **self._other_params}
+
+    def set_params(self, **params: Any) -> Ranker:
+        """Set parameters; names that are not the class's own are LightGBM's."""
+        own = _parameter_names()
+        for name, value in params.items():
+            setattr(self, name, value)
+            if name not in own:
+                self._other_params[name] = value
+        return self
+
+    def fit(
+        self,
+        X: Any,  # noqa: N803 (scikit-learn's name)
+        clicks: Any,
+        *,
+        group: Any = None,
+        qid: Any = None,
+        position: Any = None,
+        query: Any = None,
+        doc: Any = None,
+        segment: Any = None,
+        eval_set: Any = None,
+        eval_group: Any = None,
+        eval_qid: Any = None,
+        eval_position: Any = None,
+        eval_query: Any = None,
+        eval_doc: Any = None,
+        eval_segment: Any = None,
+        feature_name: Any = "auto",
+    ) -> Ranker:
+        """Train on sessions; one row of X is a document that a session showed.
+
+        X: numpy, pandas, polars or Arrow. clicks: 0 or 1 per row (golden labels with method
+        labels). group: rows of each session, in order, as in LGBMRanker; or qid: the id of each
+        row's session, as in XGBRanker. position: where the row was shown, from 1; without it, the
+        rows of a session are in displayed order.
+
+        query, doc: ids per row. A query's documents are counted once, and their features are those
+        of the first row. Without doc, documents are the same if their features are. Without query,
+        sessions that showed the same set of documents have one query; a document is then known by
+        its features, too. segment: of the session, with its own propensities.
+
+        eval_set: one pair (X, clicks) for early stopping, or a list with one, and eval_group and so
+        on as above.
+        """
+        labels = self.method == LABELS
+        sessions = read_sessions(
+            X, clicks, group=group, qid=qid, position=position, query=query, doc=doc,
+            segment=segment, labels=labels,
+        )  # fmt: skip
+        held_out = None
+        if (pair := _single(eval_set, "eval_set")) is not None:
+            given = {"group": eval_group, "qid": eval_qid, "position": eval_position,
+                     "query": eval_query, "doc": eval_doc, "segment": eval_segment}  # fmt: skip
+            own = {name: _single(value, f"eval_{name}") for name, value in given.items()}
+            held_out = read_sessions(pair[0], pair[1], **own, labels=labels, prefix="eval_")
+            _check_width(held_out.features, sessions.features, "eval_set")
+        self._train(sessions, held_out, feature_name)
+        return self
+
+    def predict(
+        self,
+        X: Any,  # noqa: N803
+        raw_score: bool = False,
+        num_iteration: int | None = None,
+        pred_leaf: bool = False,
+        pred_contrib: bool = False,
+    ) -> np.ndarray:
+        """Return a score per row, higher is better; options are those of LGBMRanker.predict."""
+        self._check_fitted()
+        rows = feature_rows(X)
+        self._check_features(rows)
+        threads = max(self.n_jobs or 0, 0)
+        parts = [
+            np.asarray(
+                self._booster.predict(
+                    block, raw_score=raw_score, num_iteration=num_iteration, pred_leaf=pred_leaf,
+                    pred_contrib=pred_contrib, num_threads=threads,
+                )
+            )
+            for block in rows.blocks()
+        ]  # fmt: skip
+        return np.concatenate(parts)
+
+    @property
+    def booster_(self) -> Any:
+        """The LightGBM Booster; its text is the model that the service would publish."""
+        self._check_fitted()
+        return self._booster
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Splits or gain of each feature, by importance_type, up to the best iteration."""
+        self._check_fitted()
+        return np.asarray(self._booster.feature_importance(importance_type=self.importance_type))
+
+    @property
+    def feature_name_(self) -> list[str]:
+        """The names of the features, Column_0 and so on if they have none."""
+        self._check_fitted()
+        return list(self._booster.feature_name())
+
+    def _train(self, sessions: Sessions, held_out: Sessions | None, feature_name: Any) -> None:
+        settings = merged_settings(default_settings(), self.get_params(deep=False))
+        validated = self.propensities is not None or self.method == LABELS
+        if self.early_stopping_rounds is None and held_out is None and not validated:
+            train = settings.train.model_copy(update={"early_stopping_round": 0})
+            settings = settings.model_copy(update={"train": train})
+        deepest = max(s.positions for s in (sessions, held_out) if s is not None)
+        limit = settings.groups.max_position
+        examination, by_segment = examination_for(
+            self.method, self.propensities, min(deepest, limit)
+        )
+        config = pair_config_of(settings.pairs, examination, by_segment)
+        pairs = training_pairs(
+            sessions, config, max_position=limit, test_fraction=settings.pairs.test_fraction
+        )
+        _warn_of_changes(pairs, sessions)
+        theta = examination.theta if settings.train.fixed_click_bias else None
+        names = _feature_names(feature_name, sessions.features)
+        plan = plan_from_settings(settings, theta, names)
+        train_data, validation = pairs.training(), None
+        if held_out is not None:
+            other = training_pairs(held_out, config, max_position=limit)
+            validation = other.validation()
+        elif plan.validates and plan.validation_fraction:
+            train_data, validation = _split(pairs, plan.validation_fraction)
+        self._keep(train_ranker(train_data, plan, validation=validation), sessions.features)
+
+    def _keep(self, trained: TrainedRanker, features: FeatureRows) -> None:
+        for line in trained.warnings:
+            warnings.warn(line, UnbiasedWarning, stacklevel=4)
+        self._booster = trained.booster
+        self._booster.best_iteration = trained.best_iteration
+        self.best_iteration_ = trained.best_iteration
+        self.history_ = list(trained.history)
+        best = self.history_[self.best_iteration_ - 1 :][:1]
+        self.best_score_ = best[0] if best else None
+        self.choice_ = trained.choice
+        learned = {} if trained.biases is None else trained.biases.record()
+        self.biases_ = {name: np.array(values) for name, values in learned.items()}
+        self.n_features_in_ = features.width
+        if features.names:
+            self.feature_names_in_ = np.array(features.names, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with sessions "
+                "before using this estimator."
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_booster")
+
+    def _check_features(self, rows: FeatureRows) -> None:
+        known = list(getattr(self, "feature_names_in_", []))
+        if known and rows.names and known != rows.names:
+            missing = [name for name in known if name not in rows.names]
+            what = f"no column {missing[0]}" if missing else "its columns are in another order"
+            raise UserError(
+                f"X has other features than in fit: {what}; give the columns {', '.join(known[:5])}"
+                f"{', ...' if len(known) > 5 else ''}"
+            )
+        if rows.width != self.n_features_in_:
+            raise UserError(
+                f"X has {rows.width} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+
+
+def _parameter_names() -> tuple[str, ...]:
+    parameters = inspect.signature(Ranker.__init__).parameters.values()
+    return tuple(p.name for p in parameters if p.name not in ("self", "kwargs"))
+
+
+def _single(value: Any, name: str) -> Any:
+    """Return the value of one eval set: LGBMRanker's arguments are lists with one per set."""
+    if not isinstance(value, list):
+        return value
+    if len(value) == 1:
+        return value[0]
+    if name == "eval_set" or any(isinstance(part, Sequence | np.ndarray) for part in value):
+        raise UserError(f"{name} has {len(value)} sets; training is stopped early by one")
+    return value
+
+
+def _split(pairs: TrainingPairs, fraction: float) -> tuple[RankingData, RankingData | None]:
+    """Return the data to train on and that of the held-out queries, if there are any."""
+    held_out = pairs.held_out(fraction)
+    if not held_out.any() or held_out.all():
+        return pairs.training(), None
+    return pairs.training(~held_out), pairs.validation(held_out)
+
+
+def _check_width(features: FeatureRows, known: FeatureRows, name: str) -> None:
+    if features.width != known.width:
+        raise UserError(f"{name} has {features.width} features, X has {known.width}")
+
+
+def _feature_names(feature_name: Any, features: FeatureRows) -> list[str]:
+    names = features.names if isinstance(feature_name, str) else list(feature_name)
+    if len(names) not in (0, features.width):
+        raise UserError(f"feature_name has {len(names)} names for {features.width} features")
+    return valid_names(names, "feature names")
+
+
+def _warn_of_changes(pairs: TrainingPairs, sessions: Sessions) -> None:
+    if pairs.changed:
+        warnings.warn(
+            f"the features of {pairs.changed:,} of {sessions.features.rows:,} rows differ from "
+            "those of the first row of the same query and document, which are used; give another "
+            "doc id where the features are another",
+            UnbiasedWarning,
+            stacklevel=4,
+        )
