@@ -39,7 +39,7 @@ setup(
     package_dir={"ulr.conf": "conf"},
     package_data={
         "ulr": ["py.typed"],
-        "ulr.conf": ["*.yaml"],
+        "ulr.conf": ["*.yaml", "logs/*.yaml"],
         "ulr.report": ["*.css", "*.js", "templates/*.html"],
     },
     install_requires=[

@@ -18,7 +18,8 @@ ALLOWED = {
     "lightgbm": ("training/", "models/", "propensity/regression_em"),
     "pyspark": (
         "engine/", "ml/", "pipeline/", "cli/",
-        "clicklog/pages", "groups/deduplicate", "features/source",
+        "clicklog/pages", "clicklog/sources", "clicklog/spark_log", "clicklog/tables",
+        "groups/deduplicate", "features/source",
         "training/distributed/driver",
         "training/distributed/barrier",
     ),

@@ -27,8 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench.measure import PeakMemory
-from ulr.clicklog.files import find_log
-from ulr.clicklog.pages import open_pages
+from ulr.clicklog.sources import find_source
 from ulr.config.load import load_settings
 from ulr.config.settings import Settings
 from ulr.engine.session import start_session
@@ -246,12 +245,12 @@ def _time_levels(spark, work: Path, pages: int) -> None:
 
 def _ulr(spark, settings: Settings, work: Path) -> None:
     shutil.rmtree(work / "groups", ignore_errors=True)
-    files = find_log(settings.log.path, DATE)
+    source = find_source(lambda: spark, settings.log, DATE)
     write_groups(
-        open_pages(spark, files, settings.log),
+        source.pages(lambda: spark),
         groups_url=str(work / "groups"),
         quarantine_url=str(work / "quarantine"),
-        partitions=partitions_of(files, settings.log, settings.groups),
+        partitions=partitions_of(source, settings.groups),
         max_position=settings.groups.max_position,
         max_repeated_ids=settings.log.max_repeated_ids,
     )

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from ulr.clicklog import batches, parquet
 from ulr.clicklog.conform import conform
 from ulr.clicklog.files import find_log, folder_columns
-from ulr.warehouse.schema import TIMESTAMP, page_schema
+from ulr.warehouse.schema import TIMESTAMP, page_schema, read_schema
 
 ROWS = 7
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.timezone.utc)
@@ -70,7 +70,7 @@ def test_pages_with_long_lists_are_read_a_few_at_a_time(tmp_path, monkeypatch):
     pq.write_table(pa.table({"doc_ids": [["a"]] * ROWS}), tmp_path / "short.parquet")
     log = find_log(str(tmp_path), NOON.date())
     tasks = parquet.plan_tasks(log, 1, partial(parquet._splits, log, page_schema))
-    reader = parquet.ParquetReader(log.storage.url, tasks, page_schema, None)
+    reader = parquet.ParquetReader(log.storage.url, tasks, page_schema, None, read_schema.names)
     numbers = pa.RecordBatch.from_pydict({"id": list(range(len(tasks)))})
     read = list(reader.rows(iter([numbers])))
     assert [b.num_rows for b in read if len(b["doc_ids"][0]) == 20] == [2, 2, 2, 1]

@@ -13,6 +13,7 @@ import pytest
 from tests.support.fuzzed_logs import FAULTS, unaccounted, write_fault
 from tests.support.fuzzed_text import pages
 from tests.support.logs import DATE, NOON, build, page, rows_of, write_json, write_parquet
+from ulr.clicklog import sources
 from ulr.clicklog.crashes import crash_of
 from ulr.clicklog.files import find_log
 from ulr.clicklog.quarantine import examples_of, reasons_in
@@ -151,7 +152,7 @@ def test_a_file_removed_before_a_task_opens_it_leads_to_another_reading(
 ):
     rng = random.Random(6)
     path = write_parquet(tmp_path / "log", [page(n, rng) for n in range(30)], files=3)
-    opened, calls = stage.open_pages, []
+    opened, calls = sources.open_pages, []
 
     def remove_one(*args):
         source = opened(*args)
@@ -159,7 +160,7 @@ def test_a_file_removed_before_a_task_opens_it_leads_to_another_reading(
         calls.append(source)
         return source
 
-    monkeypatch.setattr(stage, "open_pages", remove_one)
+    monkeypatch.setattr(sources, "open_pages", remove_one)
     assert build(spark, tmp_path / "w", path).manifest.counts["pages"] == 20
     assert len(calls) == 2
 

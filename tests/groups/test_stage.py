@@ -25,6 +25,7 @@ from tests.support.logs import (
 from ulr.clicklog import parquet
 from ulr.clicklog.files import LogFiles
 from ulr.clicklog.quarantine import reasons_in
+from ulr.clicklog.sources import FileLog
 from ulr.errors import InvalidData
 from ulr.groups.stage import partitions_of
 from ulr.warehouse.schema import groups_schema, page_schema, quarantine_schema
@@ -164,9 +165,9 @@ def test_the_number_of_files_follows_the_bytes_of_the_log_unless_it_is_set(form,
     halves = [StoredFile(f"part-{n}", size // 2, 0) for n in range(2)]
     files = LogFiles(DATE, Storage("log"), halves, False)
     chosen = settings("log", f"log.format={form}", "groups.partitions=null")
-    assert partitions_of(files, chosen.log, chosen.groups) == expected
+    assert partitions_of(FileLog(files, chosen.log), chosen.groups) == expected
     chosen = settings("log", "groups.partitions=5")
-    assert partitions_of(files, chosen.log, chosen.groups) == 5
+    assert partitions_of(FileLog(files, chosen.log), chosen.groups) == 5
 
 
 def test_repeated_sessions_give_the_groups_of_the_log_without_them(spark, tmp_path):

@@ -202,7 +202,11 @@ def _command_parser(stage: str, module: ModuleType) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.configure(parser)
-    parser.add_argument("--conf", metavar="FILE", help="overlay over base.yaml (default: local)")
+    parser.add_argument(
+        "--conf", action="append", metavar="FILE",
+        help="overlay over base.yaml: a file, or local, cluster, demo, or ubi for a log of User "
+        "Behavior Insights; may be repeated, later ones override (default: local)",
+    )  # fmt: skip
     parser.add_argument(
         "--set",
         action="append",

@@ -30,7 +30,6 @@ BATCH_BYTES = 64 << 20
 MAX_MEAN_BYTES, MAX_STORED_BYTES = 128 << 10, 256 << 20
 _LEAST_ROWS = 4096  # of a batch that is read without looking at the size of each row
 _UNKNOWN_BYTES = 1 << 40
-_LIST_PATHS = ("doc_ids.", "clicks.", "feedback.")  # Parquet's paths of the list elements
 
 
 class Piece(NamedTuple):
@@ -55,7 +54,8 @@ def read_pieces(
     texts = _text_paths(file.metadata, names)
     encoded = pq.ParquetFile(stream, metadata=file.metadata, read_dictionary=texts,
                              page_checksum_verification=True)  # fmt: skip
-    plans = [(_plan(stream, encoded, g, texts), g) for g in groups]
+    nested = tuple(f"{name}." for name in names)  # Parquet's paths of list elements
+    plans = [(_plan(stream, encoded, g, texts, nested), g) for g in groups]
     for (through_dictionary, left_out), run in groupby(plans, key=lambda p: p[0][1:]):
         chosen = list(run)
         rows = min(plan.rows for plan, _ in chosen)
@@ -101,11 +101,15 @@ def _is_small(batch: pa.RecordBatch) -> bool:
 
 
 def _plan(
-    stream: pa.NativeFile, encoded: pq.ParquetFile, number: int, texts: Sequence[str]
+    stream: pa.NativeFile,
+    encoded: pq.ParquetFile,
+    number: int,
+    texts: Sequence[str],
+    nested: tuple[str, ...],
 ) -> _Plan:
     group = encoded.metadata.row_group(number)
     columns = [group.column(n) for n in range(group.num_columns)]
-    lists = [c.num_values for c in columns if c.path_in_schema.startswith(_LIST_PATHS)]
+    lists = [c.num_values for c in columns if c.path_in_schema.startswith(nested)]
     rows = max(1, min(BATCH_ROWS, BATCH_DOCUMENTS * group.num_rows // max([*lists, 1])))
     total, unknown = 0, {}
     for column in (c for c in columns if c.path_in_schema in texts):

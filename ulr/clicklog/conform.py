@@ -99,17 +99,25 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _cast_numbers(column: pa.Array, wanted: pa.DataType) -> pa.Array | None:
-    """Return numbers as times or flags, and texts as times; None where Arrow's cast is right."""
+    """Return numbers as times or flags, texts as times or lists; None if Arrow's cast is right."""
     kind = column.type
     if pa.types.is_timestamp(wanted):
         if is_number(kind):
             return epoch_times(column)
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            texts = pc.cast(column, pa.string())
-            wrong = invalid_rows(texts)
-            return parse_texts(texts if wrong is None else remove_rows(texts, wrong), wanted)
+            return _from_texts(column, wanted)
     if pa.types.is_boolean(wanted) and is_number(kind):
         return flags(column)
-    if pa.types.is_list(wanted) and pa.types.is_boolean(wanted.value_type):
-        return flag_lists(column) if is_number_list(kind) else None
+    if pa.types.is_list(wanted):
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return _from_texts(column, wanted)
+        if pa.types.is_boolean(wanted.value_type) and is_number_list(kind):
+            return flag_lists(column)
     return None
+
+
+def _from_texts(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Return texts as times, or JSON arrays as lists."""
+    texts = pc.cast(column, pa.string())
+    wrong = invalid_rows(texts)
+    return parse_texts(texts if wrong is None else remove_rows(texts, wrong), wanted)

@@ -29,7 +29,7 @@ REASONS = {
     "conflicting_rows": "rows of one session differ in query, segment or experiment",
     "null_position": "an impression has no position",
     "duplicate_position": "two different impressions have the same position",
-    "position_gap": "positions do not run from 1 without a gap",
+    "position_gap": "positions do not run from the first one (log.first_position) without a gap",
     "null_session_id": "session_id is null or empty",
     "null_query_id": "query_id is null or empty",
     "null_shown_at": "shown_at is null",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from ulr.clicklog.damaged import printable
+from ulr.dates import with_date
+from ulr.engine.names import missing_column
 from ulr.errors import UserError
 from ulr.warehouse.schema import FEEDBACK, OPTIONAL_COLUMNS
 from ulr.warehouse.storage import Storage, StoredFile
@@ -60,7 +63,7 @@ def find_log(path: str, date: dt.date) -> LogFiles:
 
     path: a folder, a file, or a pattern with wildcards. Raises UserError if there are no files.
     """
-    dated = path.replace("{date}", date.isoformat())
+    dated = with_date(path, date)
     log = _listed(path, date)
     if not log.files:
         raise UserError(f"no log files at {dated!r}; check log.path and --date")
@@ -76,7 +79,7 @@ def list_log(path: str, date: dt.date) -> list[StoredFile]:
 
 
 def _listed(path: str, date: dt.date) -> LogFiles:
-    dated = path.replace("{date}", date.isoformat())
+    dated = with_date(path, date)
     storage, pattern = _folder_and_pattern(dated)
     if pattern is None and storage.exists(f"dt={date}"):
         files, filtered = storage.files(f"dt={date}"), False
@@ -102,19 +105,38 @@ def folder_columns(path: str, schema: pa.Schema) -> dict[str, str | None]:
     }
 
 
-def check_columns(names: Sequence[str], schema: pa.Schema, path: str) -> None:
-    """Raise UserError if a file lacks a required column of the schema."""
-    has_feedback = FEEDBACK in schema.names and FEEDBACK in names
+def check_columns(
+    names: Sequence[str],
+    schema: pa.Schema,
+    path: str,
+    stored: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Raise UserError if a file lacks a required column of the schema, or one that is mapped.
+
+    stored: the name in the file of each column that has another name there.
+    """
+    check_renamed(names, path, stored)
+    wanted = {n: stored.get(n, n) for n in schema.names}
+    has_feedback = FEEDBACK in wanted and wanted[FEEDBACK] in names
     optional = (*OPTIONAL_COLUMNS, "clicks", "clicked") if has_feedback else OPTIONAL_COLUMNS
-    missing = [n for n in schema.names if n not in names and n not in optional]
+    missing = [n for n in wanted if wanted[n] not in names and n not in optional]
     if missing:
         other = "document set log.layout=impression"
         if "doc_id" in schema.names:
             other = "page set log.layout=page"
         present = printable(", ".join(names)) or "none"
         raise UserError(
-            f"{path} has no column {', '.join(missing)}; it has {present}. For one row per {other}"
+            f"{path} has no column {', '.join(missing)}; it has {present}. For other names set "
+            f"log.columns; for one row per {other}"
         )
+
+
+def check_renamed(names: Sequence[str], path: str, stored: Mapping[str, str]) -> None:
+    """Raise UserError if a file has no column of the name that `log.columns` gives."""
+    for name, text in stored.items():
+        if text not in names:
+            message = missing_column(path, text, [printable(n) for n in names])
+            raise UserError(f"log.columns.{name} = {text!r}: {message}")
 
 
 def _folder_and_pattern(path: str) -> tuple[Storage, str | None]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ulr.clicklog.sessions import assemble_rows
 from ulr.engine.columns import hashes, list_array, lists, valid, whole
@@ -32,12 +33,21 @@ _NO_POSITION = -(2**31)
 Batches = Iterator[pa.RecordBatch]
 
 
-def send_fragments(batches: Batches, *, read: Callable[[Batches], Batches], parts: int) -> Batches:
-    """Read rows of impressions and yield their fragments as blocks by hash of the session."""
+def send_fragments(
+    batches: Batches,
+    *,
+    read: Callable[[Batches], Batches],
+    parts: int,
+    first_position: int = 1,
+) -> Batches:
+    """Read rows of impressions and yield their fragments as blocks by hash of the session.
+
+    first_position: the number of the first position in the log.
+    """
     pending: list[pa.Table] = []
     for batch in read(batches):
         if batch.num_rows:
-            pending.append(merge(_from_rows(batch)))
+            pending.append(merge(_from_rows(batch, first_position)))
         if sum(table.nbytes for table in pending) >= SEND_BYTES:
             yield from _blocks(pending, parts)
             pending = []
@@ -80,10 +90,13 @@ def merge(table: pa.Table) -> pa.Table:
     return _joined(table, group, first, joined, dropped)
 
 
-def _from_rows(batch: pa.RecordBatch) -> pa.Table:
-    """Return every row as a fragment."""
+def _from_rows(batch: pa.RecordBatch, first_position: int) -> pa.Table:
+    """Return every row as a fragment, with positions from 1."""
     ones = np.ones(batch.num_rows, np.int64)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    if first_position != 1:
+        shift = pa.scalar(1 - first_position, pa.int32())
+        columns["position"] = pc.add(columns["position"], shift)
     if FEEDBACK in columns:  # which is enough, so `clicked` may be null
         columns["clicked"] = columns["clicked"].fill_null(False)
     columns |= {name: list_array(ones, columns[name]) for name in _elements(batch)}

@@ -50,6 +50,18 @@ def parse_json(
         yield _complete(_read_lines(piece, schema) if table is None else table, schema, folder)
 
 
+def first_names(content: bytes) -> list[str]:
+    """Return the names of the objects in the whole lines at the beginning of a file."""
+    lines = content.splitlines()
+    whole_lines = lines[:-1] or lines
+    names: dict[str, None] = {}
+    for line in whole_lines:
+        value = decode(line.decode(errors="replace"))
+        for item in value if isinstance(value, list) else [value]:
+            names |= dict.fromkeys(item if isinstance(item, dict) else ())
+    return list(names)
+
+
 def _text_types(schema: pa.Schema) -> pa.Schema:
     """Return the schema with times as text, which Arrow's reader would accept in fewer forms."""
     return pa.schema(

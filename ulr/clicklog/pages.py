@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from ulr.clicklog.events import CLICKS_ONLY, Levels
 from ulr.clicklog.files import LogFiles
 from ulr.clicklog.impressions import PARTS_PER_TASK, read_pages, send_fragments
+from ulr.clicklog.mapping import stored_names
 from ulr.clicklog.parquet import ParquetReader, open_log
 from ulr.clicklog.text import TextReader, open_text
 from ulr.config.settings import Log
@@ -41,25 +42,39 @@ class PageSource:
     levels: Levels = CLICKS_ONLY
 
 
+def schema_of(settings: Log) -> pa.Schema:
+    """Return the schema of the log's rows: pages or impressions."""
+    schema = page_schema if settings.layout == "page" else impression_schema
+    return graded(schema) if settings.feedback else schema
+
+
 def open_pages(spark: SparkSession, log: LogFiles, settings: Log) -> PageSource:
-    """Return the log as a source of pages."""
-    by_page = settings.layout == "page"
-    levels = Levels.of(settings.feedback)
-    schema = page_schema if by_page else impression_schema
-    if levels.names:
-        schema = graded(schema)
+    """Return files that tasks read as a source of pages."""
+    schema = schema_of(settings)
+    stored = stored_names(settings.columns, schema) or {}
     parallelism = spark.sparkContext.defaultParallelism
     reader: ParquetReader | TextReader
     if settings.format == "parquet":
-        reader = open_log(log, schema, parallelism)
+        reader = open_log(log, schema, parallelism, stored)
     else:
-        reader = open_text(log, settings.format, schema, parallelism)
+        reader = open_text(log, settings.format, schema, parallelism, stored)
     tasks = spark.range(0, len(reader.tasks), 1, len(reader.tasks))
-    if by_page:
-        return PageSource(tasks, reader.rows, sessions_are_unique=False, levels=levels)
-    reducers = len(reader.tasks)
-    send = partial(send_fragments, read=reader.rows, parts=reducers * PARTS_PER_TASK)
-    blocks = map_batches(tasks, send, BLOCK)
+    return page_source(tasks, reader.rows, settings, len(reader.tasks))
+
+
+def page_source(
+    rows: DataFrame, read: Callable[[Batches], Batches], settings: Log, reducers: int
+) -> PageSource:
+    """Return rows that `read` gives the contract's types as a source of pages.
+
+    reducers: tasks that assemble impressions.
+    """
+    levels = Levels.of(settings.feedback)
+    if settings.layout == "page":
+        return PageSource(rows, read, sessions_are_unique=False, levels=levels)
+    send = partial(send_fragments, read=read, parts=reducers * PARTS_PER_TASK,
+                   first_position=settings.first_position)  # fmt: skip
+    blocks = map_batches(rows, send, BLOCK)
     by_session = repartition_by_part(blocks, reducers, F.col("part") % reducers)
     return PageSource(by_session, read_pages, sessions_are_unique=True, levels=levels)
 

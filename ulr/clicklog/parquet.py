@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -24,9 +25,10 @@ from ulr.clicklog.batches import Piece, read_pieces
 from ulr.clicklog.conform import conform, with_problems
 from ulr.clicklog.damaged import naming_file
 from ulr.clicklog.files import LogFiles, check_columns, folder_columns
+from ulr.clicklog.mapping import stored_schema
 from ulr.clicklog.times import out_of_range
 from ulr.warehouse.filesystem import open_filesystem
-from ulr.warehouse.schema import TIMESTAMP
+from ulr.warehouse.schema import TIMESTAMP, reading
 
 MAX_SPLIT_BYTES = 128 << 20
 MIN_SPLIT_BYTES = 8 << 20
@@ -51,20 +53,25 @@ class Split:
 
 @dataclass(frozen=True)
 class ParquetReader:
-    """Reads the splits of the tasks whose numbers a batch holds; day: the only date to read."""
+    """Reads the splits of the tasks whose numbers a batch holds; day: the only date to read.
+
+    schema: under the names of the file. names: those of the rows that are read.
+    """
 
     url: str
     tasks: list[list[Split]]
     schema: pa.Schema
     day: dt.date | None
+    names: list[str]
 
     def rows(self, batches: Batches) -> Batches:
-        """Yield rows with the columns of `reading(schema)`."""
+        """Yield rows with the columns of `reading` of the contract's schema."""
         for piece, split in self._stored(batches):
             if piece.large:
                 rows = _without_values(piece.rows, split.path, self.schema)
             else:
                 rows = conform(piece.rows, split.path, self.schema, split.folder)
+            rows = rows.rename_columns(self.names)
             yield rows if self.day is None else rows.filter(on_day(rows["shown_at"], self.day))
 
     def _stored(self, batches: Batches) -> Iterator[tuple[Piece, Split]]:
@@ -79,13 +86,26 @@ class ParquetReader:
                     yield piece, split
 
 
-def open_log(log: LogFiles, schema: pa.Schema, parallelism: int) -> ParquetReader:
-    """Return a reader of the log; raise UserError for a wrong layout or format."""
+def open_log(
+    log: LogFiles,
+    schema: pa.Schema,
+    parallelism: int,
+    stored: Mapping[str, str] = MappingProxyType({}),
+) -> ParquetReader:
+    """Return a reader of the log; raise UserError for a wrong layout or format.
+
+    stored: the name in the files of each column that has another name there.
+    """
+    renamed = stored_schema(schema, stored)
+    check_columns(column_names(log, renamed), schema, log.paths[0], stored)
+    tasks = plan_tasks(log, parallelism, partial(_splits, log, renamed))
+    return ParquetReader(log.storage.url, tasks, renamed, log.day, reading(schema).names)
+
+
+def column_names(log: LogFiles, schema: pa.Schema) -> list[str]:
+    """Return the columns of the first file and of its folders."""
     with _opened(log.storage.fs, log.paths[0]) as (_, file):
-        names = file.schema_arrow.names
-    check_columns([*names, *folder_columns(log.files[0].path, schema)], schema, log.paths[0])
-    tasks = plan_tasks(log, parallelism, partial(_splits, log, schema))
-    return ParquetReader(log.storage.url, tasks, schema, log.day)
+        return [*file.schema_arrow.names, *folder_columns(log.files[0].path, schema)]
 
 
 def plan_tasks(

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from types import MappingProxyType
 from urllib.parse import quote
 
 import numpy as np
@@ -19,14 +20,15 @@ import pyarrow.fs as pafs
 from ulr.clicklog.contract import MAX_ROW_BYTES
 from ulr.clicklog.csv_rows import header_names, parse_csv
 from ulr.clicklog.damaged import naming_file
-from ulr.clicklog.files import LogFiles, check_columns, folder_columns
-from ulr.clicklog.json_lines import parse_json
+from ulr.clicklog.files import LogFiles, check_columns, check_renamed, folder_columns
+from ulr.clicklog.json_lines import first_names, parse_json
 from ulr.clicklog.lines import LongLine, read_blocks
+from ulr.clicklog.mapping import stored_schema
 from ulr.clicklog.parquet import on_day, plan_tasks
 from ulr.clicklog.raw import shorten
 from ulr.errors import InvalidData
 from ulr.warehouse.filesystem import open_filesystem
-from ulr.warehouse.schema import reading
+from ulr.warehouse.schema import OPTIONAL_COLUMNS, reading
 
 _COMPRESSED = (".gz", ".bz2", ".lz4", ".zst")  # read by Arrow as streams
 _HEADER_BYTES = 64 << 10  # read at a time to find the header of a CSV file
@@ -50,22 +52,23 @@ class ByteRange:
 class TextReader:
     """Reads the byte ranges of the tasks whose numbers a batch holds; day: the only date to read.
 
-    form: json or csv.
+    schema: under the names of the file. names: those of the rows that are read. form: json or csv.
     """
 
     url: str
     tasks: list[list[ByteRange]]
     schema: pa.Schema
     day: dt.date | None
+    names: list[str]
     form: str
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield rows with the columns of `reading(schema)`."""
+        """Yield rows with the columns of `reading` of the contract's schema."""
         fs, _ = open_filesystem(self.url)
         numbers = (n for batch in batches for n in batch.column(0).to_pylist())
         for part in (r for n in numbers for r in self.tasks[n]):
             for table in self._tables(fs, part):
-                rows = _with_source(table, part.source, self.schema)
+                rows = _with_source(table, part.source, self.schema).rename_columns(self.names)
                 yield rows if self.day is None else rows.filter(on_day(rows["shown_at"], self.day))
 
     def _tables(self, fs: pafs.FileSystem, part: ByteRange) -> Iterator[pa.Table]:
@@ -84,12 +87,40 @@ class TextReader:
             skipped = 0
 
 
-def open_text(log: LogFiles, form: str, schema: pa.Schema, parallelism: int) -> TextReader:
-    """Return a reader of the log; raise UserError for a CSV log without the required columns."""
+def open_text(
+    log: LogFiles,
+    form: str,
+    schema: pa.Schema,
+    parallelism: int,
+    stored: Mapping[str, str] = MappingProxyType({}),
+) -> TextReader:
+    """Return a reader of the log; raise UserError for a log without the required columns.
+
+    stored: the name in the files of each column that has another name there. Lines of JSON may
+    lack any column, so only the names of required columns are looked for, in the first lines.
+    """
+    renamed = stored_schema(schema, stored)
+    names, path = column_names(log, form, renamed) if form == "csv" or stored else ([], "")
     if form == "csv":
-        _check_header(log, schema)
-    tasks = plan_tasks(log, parallelism, partial(_ranges, log, schema))
-    return TextReader(log.storage.url, tasks, schema, log.day, form)
+        check_columns(names, schema, path, stored)
+    elif names:
+        required = {n: text for n, text in stored.items() if n not in OPTIONAL_COLUMNS}
+        check_renamed(names, path, required)
+    tasks = plan_tasks(log, parallelism, partial(_ranges, log, renamed))
+    return TextReader(log.storage.url, tasks, renamed, log.day, reading(schema).names, form)
+
+
+def column_names(log: LogFiles, form: str, schema: pa.Schema) -> tuple[list[str], str]:
+    """Return the columns of the first file that is not empty and of its folders, and its path."""
+    for file, path in zip(log.files, log.paths, strict=True):
+        if form == "csv":
+            names = header_names(read_header(log.storage.fs, path))
+        else:
+            with naming_file(path), _open(log.storage.fs, path) as stream:
+                names = first_names(stream.read(_HEADER_BYTES))
+        if any(names):
+            return [*names, *folder_columns(file.path, schema)], path
+    return [], log.paths[0]
 
 
 def source_url(folder: str, path: str) -> str:
@@ -114,16 +145,6 @@ def read_header(fs: pafs.FileSystem, path: str) -> bytes:
                     "begins with a line of column names"
                 )
     return content if content.strip() else b""
-
-
-def _check_header(log: LogFiles, schema: pa.Schema) -> None:
-    """Check the first file with a header; rows of others that lack a column go to quarantine."""
-    for file, path in zip(log.files, log.paths, strict=True):
-        if header := read_header(log.storage.fs, path):
-            names = [*header_names(header), *folder_columns(file.path, schema)]
-            check_columns(names, schema, path)
-            return
-    check_columns([], schema, log.paths[0])
 
 
 def _ranges(log: LogFiles, schema: pa.Schema, target: int) -> Iterator[tuple[ByteRange, int]]:

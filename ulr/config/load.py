@@ -6,7 +6,7 @@ Every error is one line with the key, where it was set, and what is allowed.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,22 +27,76 @@ def conf_folder() -> Traversable:
     return installed if installed.is_dir() else Path(__file__).resolve().parents[2] / "conf"
 
 
-def load_settings(overlay: str | None, changes: Iterable[str] = ()) -> Settings:
-    """Return the settings of base.yaml, the overlay and the changes; later values override.
+# Of these settings one is the source. A layer that sets one of them unsets those of earlier layers.
+_ONE_OF = {("log",): ("path", "table", "sql"), ("log", "views", "*"): ("path", "table")}
 
-    overlay: path, local.yaml if None. changes: `section.key=value`.
+
+def load_settings(
+    overlay: str | Path | Sequence[str] | None, changes: Iterable[str] = ()
+) -> Settings:
+    """Return the settings of base.yaml, the overlays and the changes; later values override.
+
+    overlay: paths or names of overlays, local.yaml if there is none. An overlay of conf/logs, such
+    as `ubi`, describes a log only: local.yaml comes before it, if there is no other overlay.
+    changes: `section.key=value`.
     """
     origins: dict[str, str] = {}
     values: dict[str, Any] = {}
     base = conf_folder() / "base.yaml"
-    for path in [base, Path(overlay) if overlay else conf_folder() / "local.yaml"]:
-        _merge(values, _read_yaml(path), str(path), origins)
+    for path in [base, *_overlays(overlay)]:
+        _add_layer(values, _read_yaml(path), str(path), origins)
     for change in changes:
-        _merge(values, _parse_change(change), f"--set {change}", origins)
+        _add_layer(values, _parse_change(change), f"--set {change}", origins)
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
         raise UserError(_first_problem(error, values, origins, str(base))) from None
+
+
+def _overlays(overlay: str | Path | Sequence[str] | None) -> list[Traversable]:
+    names = [str(overlay)] if isinstance(overlay, str | Path) else list(overlay or ())
+    paths = [_overlay(name) for name in names]
+    if all(conf_folder() / "logs" / path.name == path for path in paths):
+        paths.insert(0, conf_folder() / "local.yaml")
+    return paths
+
+
+def _overlay(name: str) -> Traversable:
+    """Return an overlay by its path, or by the name of one in conf or conf/logs."""
+    if "/" in name or "." in name or Path(name).exists():
+        return Path(name)
+    folders = (conf_folder(), conf_folder() / "logs")
+    for folder in folders:
+        if (folder / f"{name}.yaml").is_file():
+            return folder / f"{name}.yaml"
+    names = sorted(
+        f.name.removesuffix(".yaml")
+        for folder in folders
+        for f in folder.iterdir()
+        if f.name.endswith(".yaml") and f.name != "base.yaml"
+    )
+    raise UserError(f"--conf {name}: expected a path, or one of {', '.join(names)}")
+
+
+def _add_layer(
+    values: dict[str, Any], layer: dict[str, Any], origin: str, origins: dict[str, str]
+) -> None:
+    for section, names in _ONE_OF.items():
+        _unset_others(values, layer, section, names)
+    _merge(values, layer, origin, origins)
+
+
+def _unset_others(
+    values: dict[str, Any], layer: dict[str, Any], path: Sequence[str], names: Sequence[str]
+) -> None:
+    """Set to null what a layer replaces: of `names`, those that it does not set itself."""
+    if path:
+        for part in layer if path[0] == "*" else path[:1]:
+            old, new = values.get(part), layer.get(part)
+            if isinstance(old, dict) and isinstance(new, dict):
+                _unset_others(old, new, path[1:], names)
+    elif any(layer.get(name) is not None for name in names):
+        values.update({name: None for name in names if name in values and name not in layer})
 
 
 def default_settings() -> Settings:

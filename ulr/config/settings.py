@@ -132,10 +132,31 @@ class Simulate(Section):
         return self
 
 
+class View(Section):
+    """A table or a folder of files under the name that `log.sql` gives it."""
+
+    path: str | None = None
+    table: str | None = None
+    format: Literal["parquet", "json", "csv"] = "parquet"
+    ddl: str | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> View:
+        if (self.path is None) == (self.table is None):
+            raise ValueError("a view needs either path (a folder or file) or table")
+        return self
+
+
 class Log(Section):
     """The click log to read."""
 
-    path: str
+    path: str | None
+    table: str | None
+    sql: str | None
+    views: dict[str, View]
+    where: str | None
+    columns: dict[str, str]
+    first_position: Literal[0, 1]
     format: Literal["parquet", "json", "csv"]
     layout: Literal["page", "impression"]
     max_bad_fraction: Fraction
@@ -157,6 +178,20 @@ class Log(Section):
         if len(gains) > MAX_LEVELS:
             raise ValueError(f"feedback: {len(gains)} events; at most {MAX_LEVELS} are possible")
         return self
+
+    @model_validator(mode="after")
+    def _source(self) -> Log:
+        if len([s for s in (self.path, self.table, self.sql) if s]) != 1:
+            raise ValueError("the log is one of path, table and sql: set exactly one of them")
+        if wrong := sorted(n for n in self.views if not n.isidentifier()):
+            raise ValueError(f"the name of a view has letters, digits and _ only, not {wrong[0]!r}")
+        return self
+
+    @property
+    def source(self) -> str:
+        """The path, the table, or the names of the views that are read."""
+        views = ", ".join(self.views)
+        return self.path or self.table or (f"log.sql ({views})" if views else "log.sql")
 
 
 class Groups(Section):

@@ -7,24 +7,21 @@ every version of Spark, so that a cast that fails gives null instead of ending t
 from __future__ import annotations
 
 import contextlib
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ulr.engine.names import missing_column, nearest
+from ulr.engine.session import SPARK_FAILED
 from ulr.errors import UserError
 
 _ANSI = "spark.sql.ansi.enabled"
-_SHOWN = 40  # names of columns in a message
 _MAX_REASON = 300
 _UNRESOLVED = re.compile(r"UNRESOLVED_COLUMN[^`]*?with name (?P<name>(?:`[^`]+`\.?)+)")
 _CLASS = re.compile(r"^\[(?P<name>[A-Z_0-9.]+)\] *")
 _AGGREGATE = ("MISSING_GROUP_BY", "MISSING_AGGREGATION", "GROUP_BY_AGGREGATE")
-_ANALYSIS_FAILED = (PySparkException, Py4JJavaError)
 
 
 @contextlib.contextmanager
@@ -45,7 +42,7 @@ def find_table(spark: SparkSession, name: str, *, setting: str) -> DataFrame:
     """
     try:
         return spark.table(name)
-    except _ANALYSIS_FAILED as error:
+    except SPARK_FAILED as error:
         if "NOT_FOUND" not in str(error):
             raise UserError(f"{setting} = {name}: {reason_of(error)}") from None
     near = nearest(name.replace("`", ""), _tables_beside(spark, name))
@@ -60,7 +57,7 @@ def run_query(spark: SparkSession, query: str, *, setting: str) -> DataFrame:
     try:
         with without_ansi(spark):
             return spark.sql(query)
-    except _ANALYSIS_FAILED as error:
+    except SPARK_FAILED as error:
         raise UserError(f"{setting}: {reason_of(error)}") from None
 
 
@@ -69,7 +66,7 @@ def filter_rows(frame: DataFrame, condition: str, *, setting: str, source: str) 
     try:
         with without_ansi(frame.sparkSession):
             return frame.where(F.expr(condition))
-    except _ANALYSIS_FAILED as error:
+    except SPARK_FAILED as error:
         raise _expression_error(error, setting, condition, frame.columns, source) from None
 
 
@@ -88,11 +85,19 @@ def expressions(
             try:
                 found[name] = F.expr(text).alias(name)
                 frame.select("*", found[name])
-            except _ANALYSIS_FAILED as error:
+            except SPARK_FAILED as error:
                 raise _expression_error(
                     error, f"{setting}.{name}", text, frame.columns, source
                 ) from None
     return found
+
+
+def select(frame: DataFrame, columns: Sequence[Column], *, setting: str) -> DataFrame:
+    """Return the columns; raise UserError if they cannot be selected together."""
+    try:
+        return frame.select(*columns)
+    except SPARK_FAILED as error:
+        raise UserError(f"{setting}: {reason_of(error)}") from None
 
 
 def select_mapped(
@@ -101,21 +106,7 @@ def select_mapped(
     """Return a frame with one column per name, computed by its SQL expression."""
     chosen = expressions(frame, columns, setting=setting, source=source)
     with without_ansi(frame.sparkSession):
-        return frame.select(*chosen.values())
-
-
-def missing_column(source: str, name: str, columns: Sequence[str]) -> str:
-    """Return the message that a source has no such column, with the nearest name."""
-    shown = ", ".join(columns[:_SHOWN]) + (", ..." if len(columns) > _SHOWN else "")
-    near = nearest(name, columns)
-    return f"{source} has no column {name}{near}; it has {shown or 'none'}"
-
-
-def nearest(name: str, names: Sequence[str]) -> str:
-    """Return ` (did you mean NAME?)` with the most similar name, or "" if none is similar."""
-    lowered = {n.lower(): n for n in names}
-    matches = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
-    return f" (did you mean {lowered[matches[0]]}?)" if matches else ""
+        return select(frame, list(chosen.values()), setting=setting)
 
 
 def reason_of(error: Exception) -> str:
@@ -149,6 +140,6 @@ def _tables_beside(spark: SparkSession, name: str) -> list[str]:
     folder, dot, _ = name.replace("`", "").rpartition(".")
     try:
         rows = spark.sql(f"SHOW TABLES IN {folder}" if dot else "SHOW TABLES").collect()
-    except _ANALYSIS_FAILED:
+    except SPARK_FAILED:
         return []
     return [f"{folder}{dot}{row['tableName']}" for row in rows]

@@ -6,15 +6,14 @@ import contextlib
 import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from ulr.clicklog.contract import REASONS
-from ulr.clicklog.crashes import crash_of
 from ulr.clicklog.events import Levels
-from ulr.clicklog.files import LogFiles, find_log, list_log
-from ulr.clicklog.pages import open_pages
 from ulr.clicklog.quarantine import reasons_in
+from ulr.clicklog.sources import LogSource, find_source
 from ulr.config.settings import Groups, Log
 from ulr.engine.tasks import partitions_for
 from ulr.errors import InvalidData, TemporaryFailure
@@ -23,12 +22,12 @@ from ulr.warehouse.stage import publish_if_changed
 from ulr.warehouse.tables import Outcome, Warehouse
 from ulr.warehouse.transaction import WriteTransaction
 
-# A text log has about eight times the bytes of the same log as Parquet.
-_TEXT_BYTES = 8
-
 # The log's location, the memory limit and the floor do not change the published rows.
-# Of log.feedback only the order of the events does.
 _NOT_IN_FINGERPRINT = ("log.path", "log.max_repeated_ids", "log.min_pages", "log.feedback")
+# Settings that change nothing at these values; earlier versions did not have them.
+_NEUTRAL: dict[str, Any] = {"table": None, "sql": None, "views": {}, "where": None, "columns": {},
+            "first_position": 1}  # fmt: skip
+_PARTITIONS = 8  # of a log of unknown size
 
 _READINGS = 3  # of a log that changes while it is read
 
@@ -49,12 +48,16 @@ def build_groups(
     removed while the log is read, the log is read again.
     """
     for _ in range(_READINGS):
-        files = find_log(log.path, date)
+        source = find_source(start_spark, log, date)
         try:
-            outcome = _publish(start_spark, warehouse, files, log=log, groups=groups, force=force)
+            outcome = _publish(
+                start_spark, warehouse, source, date, log=log, groups=groups, force=force
+            )
         except _LogChanged as changed:
             difference = str(changed)
             continue
+        finally:
+            source.close()
         _refuse_if_few(outcome.manifest.counts, log.min_pages, date)
         return outcome
     raise TemporaryFailure(
@@ -64,27 +67,28 @@ def build_groups(
 
 
 class _LogChanged(Exception):
-    """The files of the log are others than those that were listed before reading."""
+    """The log has other files than those that were listed before reading."""
 
 
 def _publish(
     start_spark: Callable[[], SparkSession],
     warehouse: Warehouse,
-    files: LogFiles,
+    source: LogSource,
+    date: dt.date,
     *,
     log: Log,
     groups: Groups,
     force: bool,
 ) -> Outcome:
-    date, levels = files.date, Levels.of(log.feedback).names
+    levels = Levels.of(log.feedback).names
 
     def write(groups_table: WriteTransaction, quarantine_table: WriteTransaction) -> None:
-        with _unchanged(files, log):
+        with _unchanged(source):
             counts = write_groups(
-                open_pages(start_spark(), files, log),
+                source.pages(start_spark),
                 groups_url=groups_table.url,
                 quarantine_url=quarantine_table.url,
-                partitions=partitions_of(files, log, groups),
+                partitions=partitions_of(source, groups),
                 max_position=groups.max_position,
                 max_repeated_ids=log.max_repeated_ids,
             )
@@ -97,41 +101,48 @@ def _publish(
         warehouse,
         "groups",
         f"dt={date}",
-        inputs=files.identity,
-        settings={"log": log.model_dump(), "groups": groups.model_dump()}
+        inputs=source.identity,
+        settings={"log": _settings(log), "groups": groups.model_dump()}
         | ({"levels": list(levels)} if levels else {}),
         not_in_fingerprint=_NOT_IN_FINGERPRINT,
         side_tables=[("quarantine", f"dt={date}")],
         write=write,
         force=force,
+        by_content=source.identity is None,
     )
     return outcome
 
 
+def _settings(log: Log) -> dict[str, Any]:
+    """Return the settings that describe the log."""
+    values = log.model_dump()
+    return {n: v for n, v in values.items() if n not in _NEUTRAL or v != _NEUTRAL[n]}
+
+
 @contextlib.contextmanager
-def _unchanged(files: LogFiles, log: Log) -> Iterator[None]:
-    """Raise _LogChanged if the log has other files afterwards, also instead of another error."""
+def _unchanged(source: LogSource) -> Iterator[None]:
+    """Raise _LogChanged if the log has changed afterwards, also instead of another error."""
     failure: Exception | None = None
     try:
         yield
     except Exception as error:
         failure = error
-    difference = files.difference(list_log(log.path, files.date))
+    difference = source.difference()
     if difference:
         raise _LogChanged(difference) from failure
     if failure is not None:
-        raise crash_of(failure, files, log.format) or failure
+        raise source.failure(failure) or failure
 
 
-def partitions_of(files: LogFiles, log: Log, groups: Groups) -> int:
+def partitions_of(source: LogSource, groups: Groups) -> int:
     """Return the number of files of a date's groups: as set, or from the bytes of its log.
 
     The number depends on the log only, because it decides which files are written.
     """
     if groups.partitions is not None:
         return groups.partitions
-    size = sum(file.size for file in files.files)
-    return partitions_for(size if log.format == "parquet" else size // _TEXT_BYTES)
+    size = source.size()
+    return _PARTITIONS if size is None else partitions_for(size)
 
 
 def _refuse_if_broken(counts: Counter[str], max_fraction: float, date: dt.date) -> None:

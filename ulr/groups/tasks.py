@@ -82,6 +82,8 @@ def write_groups(
     finish = partial(_write_part, groups_url=groups_url, quarantine_url=quarantine_url,
                      schema=schema, limit=reducer_limit(max_repeated_ids, partitions))  # fmt: skip
     written = _reduce(map_batches(source.frame, fold, BLOCK), partitions, finish)
+    if not written:  # a plan without tasks: Spark knows that there are no rows
+        GroupsPart().write(TableFiles(groups_url), _file_name(0))
     repeated = collect_repeated([w.repeated for w in written], partitions, max_repeated_ids)
     corrected: list[_Written] = []
     if not repeated.none:

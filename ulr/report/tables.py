@@ -145,7 +145,7 @@ def read_truth(path: str) -> list[Row]:
 def simulated_truth(settings: Settings) -> list[Row]:
     """Return the simulator's examination, if the log is the one that it wrote."""
     simulated = settings.simulate.path.rstrip("/")
-    if settings.log.path.rstrip("/") != f"{simulated}/log":
+    if (settings.log.path or "").rstrip("/") != f"{simulated}/log":
         return []
     path = f"{simulated}/truth/examination.parquet"
     fs, file = open_filesystem(path)

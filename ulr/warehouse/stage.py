@@ -28,6 +28,7 @@ def publish_if_changed(
     not_in_fingerprint: Sequence[str] = (),
     side_tables: Sequence[tuple[str, str]] = (),
     force: bool = False,
+    by_content: bool = False,
 ) -> tuple[Outcome, Result | None]:
     """Publish a partition, unless it was already made from the same inputs and settings.
 
@@ -39,6 +40,8 @@ def publish_if_changed(
     not_in_fingerprint: settings that do not change the output, as `name` or `section.name`.
     side_tables: further (table, partition) that the same run writes. The stage is skipped only if
         these are unchanged too, so that a run that was killed between two tables is repeated.
+    by_content: the inputs are unknown, so the partition is always written, and the fingerprint is
+        that of its settings and content: the stages after it are skipped if these are unchanged.
 
     Returns the outcome and the value that `write` returned (None if skipped).
     """
@@ -50,12 +53,14 @@ def publish_if_changed(
     manifest = published[0]
     unchanged = all(m is not None and m.fingerprint == fingerprint for m in published)
     damage = "; ".join(text for m in published if m is not None for text in warehouse.damage(m))
-    if manifest is not None and unchanged and not damage and not force:
+    if manifest is not None and unchanged and not (damage or force or by_content):
         return Outcome(manifest, skipped=True), None
     with ExitStack() as stack:
         transactions = [
             stack.enter_context(
-                warehouse.writing(*target, fingerprint, inputs=inputs, settings=settings)
+                warehouse.writing(
+                    *target, fingerprint, inputs=inputs, settings=settings, by_content=by_content
+                )
             )
             for target in targets
         ]

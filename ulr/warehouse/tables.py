@@ -172,8 +172,12 @@ class Warehouse:
         *,
         inputs: Any = None,
         settings: Mapping[str, Any] | None = None,
+        by_content: bool = False,
     ) -> Iterator[WriteTransaction]:
-        """Lock the partition and open a new version of it; unpublished files are removed."""
+        """Lock the partition and open a new version of it; unpublished files are removed.
+
+        by_content: the published fingerprint is that of the settings and the files.
+        """
         where = partition_path(table, partition)
         with hold(self.storage, where, f"{table} {partition}".strip()) as check_owner:
             current = self._read_current(table, partition)
@@ -182,8 +186,9 @@ class Warehouse:
             draft = Manifest(table, partition, fingerprint, folder,
                              inputs=inputs or {}, settings=dict(settings or {}))  # fmt: skip
             transaction = WriteTransaction(
-                self.storage, draft, current, check_owner=check_owner, keep_days=self.keep_days
-            )
+                self.storage, draft, current, check_owner=check_owner, keep_days=self.keep_days,
+                by_content=by_content,
+            )  # fmt: skip
             try:
                 yield transaction
             finally:

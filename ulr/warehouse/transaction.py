@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 from collections.abc import Mapping
@@ -40,9 +41,11 @@ class WriteTransaction:
         *,
         check_owner: CheckOwner,
         keep_days: float,
+        by_content: bool = False,
     ) -> None:
         self._storage, self._draft, self._current = storage, draft, current
         self._check_owner, self._keep_days = check_owner, keep_days
+        self._by_content = by_content
         self.url = storage.child(draft.where, draft.folder)
         self.fingerprint = draft.fingerprint
         self.manifest: Manifest | None = None  # set by publish
@@ -72,6 +75,8 @@ class WriteTransaction:
             counts=dict(sorted(counts.items())),
             replaced=replaced_versions(self._current.manifest, self._keep_days),
         )
+        if self._by_content:
+            manifest = replace(manifest, fingerprint=_of_content(manifest))
         self.may_be_published = True
         try:
             storage.swap(manifest.to_bytes(), self._current.version, where, MANIFEST)
@@ -84,3 +89,8 @@ class WriteTransaction:
         self.manifest = manifest
         remove_unneeded(storage, where, manifest, self._keep_days, locked=storage.is_local)
         return manifest
+
+
+def _of_content(manifest: Manifest) -> str:
+    """Return the fingerprint of a partition whose inputs are unknown: its settings and files."""
+    return hashlib.sha256(f"{manifest.fingerprint} {manifest.content}".encode()).hexdigest()[:16]

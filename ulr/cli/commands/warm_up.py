@@ -69,7 +69,7 @@ def _flags(work: Path, args: argparse.Namespace) -> list[str]:
         "groups.partitions": 1, "pairs.partitions": 1, "evaluate.partitions": 1,
         "propensities.min_clicks": 1, "train.num_iterations": 2, "promote.diagnostics": "ignore",
     }  # fmt: skip
-    flags = ["--conf", args.conf] if args.conf else []
+    flags = [flag for name in args.conf or [] for flag in ("--conf", name)]
     for change in (*args.set, *(f"{key}={value}" for key, value in changes.items())):
         flags += ["--set", change]
     return flags

@@ -1,0 +1,100 @@
+"""The log of a date: files that tasks read, or rows that Spark reads.
+
+Files with the contract's columns, or with other names for them, are read by tasks themselves
+(`pages`). A table, a query, a condition or an expression needs Spark (`spark_log`).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from pyspark.sql import SparkSession
+
+from ulr.clicklog.crashes import crash_of
+from ulr.clicklog.files import LogFiles, find_log, list_log
+from ulr.clicklog.mapping import check_names, stored_names
+from ulr.clicklog.pages import PageSource, open_pages, schema_of
+from ulr.clicklog.spark_log import SparkLog, open_spark_log
+from ulr.config.settings import Log
+
+# A text log has about eight times the bytes of the same log as Parquet.
+_TEXT_BYTES = 8
+
+
+class LogSource(Protocol):
+    """The log of a date.
+
+    identity: a JSON value that changes with the rows; None: unknown, so the log is always read.
+    """
+
+    @property
+    def identity(self) -> Any:
+        """Files, versions or snapshots that hold the rows."""
+
+    def pages(self, start_spark: Callable[[], SparkSession]) -> PageSource:
+        """Return the rows to read."""
+
+    def size(self) -> int | None:
+        """Return about how many bytes the log has as compressed Parquet, None if unknown."""
+
+    def difference(self) -> str:
+        """Return how the log has changed since it was found; "" if it has not."""
+
+    def failure(self, error: Exception) -> Exception | None:
+        """Return an error that names the cause of a failed read, if it is known."""
+
+    def close(self) -> None:
+        """Release what reading has left in Spark."""
+
+
+class FileLog:
+    """Files that tasks read."""
+
+    def __init__(self, files: LogFiles, log: Log) -> None:
+        self._files, self._log = files, log
+        self._path = log.path or ""
+
+    @property
+    def identity(self) -> Any:
+        """Path, size and time of each file."""
+        return self._files.identity
+
+    def pages(self, start_spark: Callable[[], SparkSession]) -> PageSource:
+        """Return the files as a source of pages."""
+        return open_pages(start_spark(), self._files, self._log)
+
+    def size(self) -> int:
+        """Return the bytes of the files."""
+        size = sum(file.size for file in self._files.files)
+        return size if self._log.format == "parquet" else size // _TEXT_BYTES
+
+    def difference(self) -> str:
+        """Return which file was added, removed or replaced."""
+        return self._files.difference(list_log(self._path, self._files.date))
+
+    def failure(self, error: Exception) -> Exception | None:
+        """Return an error that names a damaged file."""
+        return crash_of(error, self._files, self._log.format)
+
+    def close(self) -> None:
+        """Do nothing: tasks hold the files."""
+
+
+def find_source(start_spark: Callable[[], SparkSession], log: Log, date: dt.date) -> LogSource:
+    """Return the log of a date; raise UserError if there is none, or a column is wrong."""
+    schema = schema_of(log)
+    check_names(log.columns, schema, log.layout)
+    if is_read_by_tasks(log):
+        return FileLog(find_log(log.path or "", date), log)
+    return open_spark_log(start_spark(), log, date)
+
+
+def is_read_by_tasks(log: Log) -> bool:
+    """Return whether tasks read the files themselves, without Spark's readers."""
+    plain = stored_names(log.columns, schema_of(log)) is not None
+    return log.path is not None and log.where is None and plain
+
+
+__all__ = ["FileLog", "LogSource", "SparkLog", "find_source", "is_read_by_tasks"]

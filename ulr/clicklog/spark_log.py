@@ -1,0 +1,185 @@
+"""A log that Spark reads: a table, a query over named views, or files with expressions."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from ulr.clicklog.files import find_log
+from ulr.clicklog.pages import PageSource, page_source, schema_of
+from ulr.clicklog.tables import CORRUPT, TableReader, select_log
+from ulr.clicklog.text import source_url
+from ulr.config.settings import Log, View
+from ulr.dates import has_date, with_date
+from ulr.engine.session import SPARK_FAILED
+from ulr.engine.table_versions import (
+    VersionedFrame,
+    estimated_bytes,
+    files_of,
+    pin_version,
+    relations_in,
+)
+from ulr.engine.tables import filter_rows, find_table, reason_of, run_query
+from ulr.errors import UserError
+
+_REDUCERS_PER_CORE = 2
+_CSV = {"header": "true", "escape": '"'}
+
+
+@dataclass
+class SparkLog:
+    """Rows of a date that Spark reads.
+
+    identity: a JSON value that changes with the rows, None if unknown. pinned: a second pass reads
+    the same rows.
+    """
+
+    spark: SparkSession
+    log: Log
+    date: dt.date
+    rows: DataFrame
+    identity: list[Any] | None
+    pinned: bool
+    bytes: int | None
+    kept: bool = False
+
+    def pages(self, start_spark: Callable[[], SparkSession]) -> PageSource:
+        """Return the rows as a source of pages.
+
+        Rows without a known version are kept on disk until `close`, so that a second pass reads
+        the same ones.
+        """
+        if self.identity is None and not self.kept:
+            self.rows, self.kept = self.rows.persist(StorageLevel.DISK_ONLY), True
+        day = _day(self.log, self.date)
+        reader = TableReader(self.log.source, schema_of(self.log), day)
+        reducers = _REDUCERS_PER_CORE * self.spark.sparkContext.defaultParallelism
+        return page_source(self.rows, reader.rows, self.log, reducers)
+
+    def size(self) -> int | None:
+        """Return Spark's estimate of the bytes, None if there is none."""
+        return self.bytes
+
+    def difference(self) -> str:
+        """Return that the files of the log have changed, if they have."""
+        if self.pinned or self.identity is None:
+            return ""
+        now = open_spark_log(self.spark, self.log, self.date).identity
+        return "" if now == self.identity else f"the files of {self.log.source} were replaced"
+
+    def failure(self, error: Exception) -> Exception | None:
+        """Return None: Spark's errors are explained where they are printed."""
+        return None
+
+    def close(self) -> None:
+        """Release the rows that were kept."""
+        if self.kept:
+            self.rows.unpersist()
+            self.kept = False
+
+
+def open_spark_log(spark: SparkSession, log: Log, date: dt.date) -> SparkLog:
+    """Return the log of a date; raise UserError for a wrong table, query, condition or column."""
+    source = _source(spark, log, date)
+    frame = source.frame
+    if log.where is not None:
+        condition = with_date(log.where, date)
+        frame = filter_rows(frame, condition, setting="log.where", source=log.source)
+        source = _pruned(source, frame)
+    columns = {name: with_date(text, date) for name, text in log.columns.items()}
+    rows = select_log(frame, columns, schema_of(log), log.source, _day(log, date))
+    size = estimated_bytes(frame)
+    return SparkLog(spark, log, date, rows, source.identity, source.pinned, size)
+
+
+def _day(log: Log, date: dt.date) -> dt.date | None:
+    """Return the date to filter rows by; None if the settings already choose the rows of a date."""
+    paths = [text for view in log.views.values() for text in (view.path, view.table)]
+    chosen = has_date(log.path, log.table, log.sql, log.where, *(paths if log.sql else ()))
+    if chosen or (log.path and not find_log(log.path, date).filtered):
+        return None
+    return date
+
+
+def _source(spark: SparkSession, log: Log, date: dt.date) -> VersionedFrame:
+    if log.table is not None:
+        return _table(spark, with_date(log.table, date), "log.table")
+    if log.path is not None:
+        files = find_log(log.path, date)
+        paths = [source_path(files.storage.url, path) for path in files.paths]
+        frame = read_files(spark, paths, log.format, None, "log.path")
+        return VersionedFrame(frame, files.identity, pinned=False)
+    return _query(spark, log, date)
+
+
+def _table(spark: SparkSession, name: str, setting: str) -> VersionedFrame:
+    return pin_version(spark, name, find_table(spark, name, setting=setting))
+
+
+def _query(spark: SparkSession, log: Log, date: dt.date) -> VersionedFrame:
+    """Return the rows of a query; its version is known if those of all its tables are."""
+    query = with_date(log.sql or "", date)
+    views = {name: _view(spark, name, view, date) for name, view in log.views.items()}
+    for name, view in views.items():
+        view.frame.createOrReplaceTempView(name)
+    frame = run_query(spark, query, setting="log.sql")
+    used = relations_in(spark, query)
+    lowered = {name.lower(): view for name, view in views.items()}
+    known = used is not None and all(name.lower() in lowered for name in used)
+    read = [(n.lower(), lowered[n.lower()]) for n in sorted(used or ()) if n.lower() in lowered]
+    identities = [[name, view.identity] for name, view in read]
+    if not known or not read or any(identity is None for _, identity in identities):
+        return VersionedFrame(frame, None, pinned=False)
+    return VersionedFrame(frame, identities, pinned=all(view.pinned for _, view in read))
+
+
+def _view(spark: SparkSession, name: str, view: View, date: dt.date) -> VersionedFrame:
+    if view.table is not None:
+        return _table(spark, with_date(view.table, date), f"log.views.{name}.table")
+    path = with_date(view.path or "", date)
+    frame = read_files(spark, [path], view.format, view.ddl, f"log.views.{name}.path")
+    return VersionedFrame(frame, files_of(frame), pinned=False)
+
+
+def _pruned(source: VersionedFrame, frame: DataFrame) -> VersionedFrame:
+    """Return a condition's rows; of files, those of the partitions that it leaves."""
+    if source.pinned or source.identity is None or source.identity[0] != "files":
+        return replace(source, frame=frame)
+    return replace(source, frame=frame, identity=files_of(frame) or source.identity)
+
+
+def read_files(
+    spark: SparkSession, paths: list[str], form: str, ddl: str | None, setting: str
+) -> DataFrame:
+    """Return the rows of files; raise UserError if there are none.
+
+    ddl: names and types of the columns, as `id string, at bigint`; inferred if None. The text of a
+    line of JSON or CSV that cannot be read is in the column _corrupt_record.
+    """
+    reader = spark.read.format(form)
+    if form == "parquet":
+        reader = reader.option("mergeSchema", "true")
+    else:
+        reader = reader.option("columnNameOfCorruptRecord", CORRUPT)
+    if form == "csv":
+        reader = reader.options(**_CSV)
+    try:
+        if ddl is not None:
+            extra = "" if form == "parquet" or CORRUPT in ddl else f", {CORRUPT} string"
+            reader = reader.schema(ddl + extra)
+        return reader.load(paths)
+    except SPARK_FAILED as error:
+        raise UserError(f"{setting} = {paths[0]}: {reason_of(error)}") from None
+
+
+def source_path(url: str, path: str) -> str:
+    """Return a file's path as Spark opens it, given the URL of its folder."""
+    if "://" not in url:
+        return f"file://{path}"
+    scheme = url.partition("://")[0]
+    return f"{scheme}://{path}" if scheme != "file" else source_url("", path)

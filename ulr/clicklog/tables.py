@@ -1,0 +1,199 @@
+"""Read a log through Spark: a table, a query, or files whose columns are expressions.
+
+Spark evaluates `log.columns`; tasks receive the columns of the contract as Arrow batches, which
+pass through the same checks as those of files. Rows are described in quarantine by the columns of
+the log that their expressions use.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ulr.clicklog.batches import cut_batch
+from ulr.clicklog.conform import conform, with_problems
+from ulr.clicklog.parquet import on_day
+from ulr.clicklog.times import END_TIME, FIRST_TIME
+from ulr.engine.names import missing_column
+from ulr.engine.tables import expressions, select, without_ansi
+from ulr.errors import UserError
+from ulr.warehouse.schema import FEEDBACK, OPTIONAL_COLUMNS
+
+CORRUPT = "_corrupt_record"  # the text of a line that Spark cannot read
+_PROBLEM, _RAW = "problem", "raw"
+_GENERATOR = re.compile(r"\b(explode|posexplode|inline|stack)(_outer)?\s*\(", re.IGNORECASE)
+_SIMPLE = (T.StringType, T.NumericType)
+_TIMES = (T.StringType, T.NumericType, T.TimestampType, T.TimestampNTZType, T.DateType)
+_FLAGS = (T.StringType, T.NumericType, T.BooleanType)
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """Gives the batches of `select_log` the types of the contract; day: the only date to read."""
+
+    source: str
+    schema: pa.Schema
+    day: dt.date | None
+
+    def rows(self, batches: Batches) -> Batches:
+        """Yield rows with the columns of `reading(schema)`."""
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            for piece in cut_batch(batch):
+                rows = self._conform(piece.rows, piece.large)
+                yield rows if self.day is None else rows.filter(on_day(rows["shown_at"], self.day))
+
+    def _conform(self, batch: pa.RecordBatch, large: bool) -> pa.RecordBatch:
+        own = [n for n in batch.schema.names if n not in (_PROBLEM, _RAW)]
+        values = batch.select(own)
+        if large:
+            arrays = [pa.nulls(batch.num_rows, field.type) for field in self.schema]
+            problems = {"too_large": np.ones(batch.num_rows, bool)}
+            return with_problems(values, arrays, problems, self.source, self.schema)
+        rows = conform(values, self.source, self.schema)
+        for name in (_PROBLEM, _RAW):
+            if batch[name].null_count < batch.num_rows:
+                at = rows.schema.get_field_index(name)
+                text = pc.coalesce(pc.cast(batch[name], pa.string()), rows[name])
+                rows = rows.set_column(at, rows.schema.field(at), text)
+        return rows
+
+
+def select_log(
+    frame: DataFrame,
+    columns: Mapping[str, str],
+    schema: pa.Schema,
+    source: str,
+    day: dt.date | None,
+) -> DataFrame:
+    """Return the columns of the contract, `problem` and `raw`; raise UserError for a wrong column.
+
+    columns: name or SQL expression of the columns that have another name in the frame. day: the
+    rows of other dates are left out where `shown_at` is a timestamp.
+    """
+    mapped = {name: columns.get(name) or _own(frame, name) for name in schema.names}
+    _check_required(frame, mapped, source)
+    chosen = expressions(
+        frame, {n: text for n, text in mapped.items() if text}, setting="log.columns", source=source
+    )
+    with without_ansi(frame.sparkSession):
+        typed = select(frame, list(chosen.values()), setting="log.columns")
+        _check_types(typed, mapped)
+        problem, raw = _problem(frame, {n: mapped[n] for n in columns}, chosen)
+        rows = select(frame, [*chosen.values(), problem.alias(_PROBLEM), raw.alias(_RAW)],
+                      setting="log.columns")  # fmt: skip
+        if day is not None and isinstance(typed.schema["shown_at"].dataType, T.TimestampType):
+            rows = rows.where(_on_day(day))
+    return rows
+
+
+def _own(frame: DataFrame, name: str) -> str:
+    """Return the frame's column of a name as an expression, or "" if there is none."""
+    return next((f"`{c}`" for c in frame.columns if c.lower() == name), "")
+
+
+def _check_required(frame: DataFrame, mapped: Mapping[str, str], source: str) -> None:
+    optional = (
+        (*OPTIONAL_COLUMNS, "clicks", "clicked") if mapped.get(FEEDBACK) else OPTIONAL_COLUMNS
+    )
+    missing = [n for n, text in mapped.items() if not text and n not in optional]
+    if not missing:
+        return
+    other = "document, use log.layout=impression"
+    if "doc_id" in mapped:
+        other = "page, use log.layout=page"
+    raise UserError(
+        f"{missing_column(source, missing[0], frame.columns)}; name it, or an expression for it, "
+        f"in log.columns.{missing[0]}; for one row per {other}"
+    )
+
+
+def _check_types(typed: DataFrame, mapped: Mapping[str, str]) -> None:
+    """Raise UserError for a column of a type that is never one of the contract."""
+    for field in typed.schema:
+        kind, name = field.dataType, field.name
+        if name == FEEDBACK:  # texts, numbers or lists of them
+            continue
+        listed = name in ("doc_ids", "clicks")
+        element = kind.elementType if listed and isinstance(kind, T.ArrayType) else kind
+        if listed and element is kind and not isinstance(kind, T.StringType):
+            allowed, fits = _ALLOWED[name], False
+        else:
+            allowed, fits = _ALLOWED[name], isinstance(element, _TYPES[name])
+        if not fits and not isinstance(element, T.NullType):
+            raise UserError(
+                f"log.columns.{name} = {mapped[name]!r} is of type {kind.simpleString()}, "
+                f"expected {allowed}"
+            )
+
+
+_TYPES: dict[str, tuple[type[T.DataType], ...]] = {
+    "session_id": _SIMPLE, "query_id": _SIMPLE, "doc_id": _SIMPLE, "doc_ids": _SIMPLE,
+    "segment": _SIMPLE, "bucket": _SIMPLE, "shown_at": _TIMES, "position": _SIMPLE,
+    "clicks": _FLAGS, "clicked": _FLAGS, "swapped": _FLAGS,
+}  # fmt: skip
+_TEXT, _FLAG = "a text or a number", "true and false, or 0 and 1"
+_ALLOWED = {
+    "session_id": _TEXT, "query_id": _TEXT, "doc_id": _TEXT, "segment": _TEXT, "bucket": _TEXT,
+    "doc_ids": "an array of texts or numbers, as in transform(items, i -> i.id)",
+    "shown_at": "a timestamp, a date, an epoch number or a text", "position": "an integer",
+    "clicks": f"an array of {_FLAG}", "clicked": _FLAG, "swapped": _FLAG,
+}  # fmt: skip
+
+
+def _problem(
+    frame: DataFrame, mapped: Mapping[str, str], chosen: Mapping[str, Column]
+) -> tuple[Column, Column]:
+    """Return the problem of each row, and its text if it has one.
+
+    A row has a problem if Spark could not read its line, or if an expression gives null for a
+    required column although no column that it uses is null: a cast failed.
+    """
+    bad, used = F.lit(False), dict[str, None]()
+    for name, text in mapped.items():
+        own = [c for c in frame.columns if _uses(text, c)]
+        used |= dict.fromkeys(own)
+        if name not in OPTIONAL_COLUMNS and own and not _GENERATOR.search(text):
+            present = F.lit(True)
+            for column in own:
+                present &= _quoted(column).isNotNull()
+            bad |= F.expr(text).isNull() & present
+    texts = [F.to_json(F.struct(*map(_quoted, used)))] if used else []
+    if CORRUPT in frame.columns:
+        corrupt = F.col(CORRUPT).isNotNull()
+        bad, texts = corrupt | bad, [F.col(CORRUPT), *texts]
+    if not texts:
+        return F.lit(None).cast("string"), F.lit(None).cast("string")
+    return F.when(bad, F.lit("bad_type")), F.when(bad, F.coalesce(*texts))
+
+
+def _uses(text: str, column: str) -> bool:
+    """Return whether an expression may use a column: it contains its name as a word."""
+    return re.search(rf"(?<![\w.]){re.escape(column)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _quoted(column: str) -> Column:
+    return F.col(f"`{column}`")
+
+
+def _on_day(day: dt.date) -> Column:
+    """Return whether a row is of a UTC date; times that are null or out of range are kept."""
+    start = dt.datetime(day.year, day.month, day.day, tzinfo=dt.timezone.utc)
+    at = F.col("shown_at")
+    first, end, accepted, after = (
+        F.timestamp_micros(F.lit(int(t.timestamp()) * 1_000_000))
+        for t in (start, start + dt.timedelta(days=1), FIRST_TIME, END_TIME)
+    )
+    return at.isNull() | ((at >= first) & (at < end)) | (at < accepted) | (at >= after)
