@@ -3,14 +3,28 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import lightgbm as lgb
 import numpy as np
+import pandas as pd
 import pytest
+from mlflow import MlflowClient
 
-from tests.support.registry_server import WIDTH, comparison, free_port, submission, tracking_server
+from tests.support.registry_server import (
+    WIDTH,
+    comparison,
+    free_port,
+    local_registry,
+    submission,
+    tracking_server,
+)
 from ulr.config.load import flat
 from ulr.errors import RegistryUnavailable, UserError
+from ulr.models.export.formats import export_model
+from ulr.models.export.ulr_scorer import Float32Scorer
+from ulr.models.text import finished_model
 from ulr.registry import CHALLENGER, CHAMPION, Registry
 from ulr.registry.comparison import log_comparison
 from ulr.registry.outbox import queue_if_unavailable, queued, sync
@@ -98,13 +112,118 @@ def test_the_model_loads_without_this_package_and_contains_its_tables(local, tmp
     assert {"biases.json", "propensities.json", "input_example.json"} <= files, folder
 
 
-def test_the_signature_has_the_number_of_features(local):
+ROWS = np.array([[0.5, 1, 2, 3], [-1, 0, np.nan, 0]])
+NAMES = ["bm25", "price", "age", "clicks"]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Models with and without feature names, loaded by MLflow's pyfunc."""
     import mlflow
 
-    registry, _ = local
+    registry = local_registry(tmp_path_factory.mktemp("signatures"))
+    named = submission("named")
+    header = f"feature_names={' '.join(f'Column_{k}' for k in range(WIDTH))}"
+    text = named.model.replace(header, f"feature_names={' '.join(NAMES)}")
+    registry.register(replace(named, model=text))
+    registry.register(submission("unnamed"))
     with registry.connected():
-        signature = mlflow.models.get_model_info("models:/ranker/1").signature
-    assert signature.inputs.inputs[0].shape == (-1, WIDTH)
+        yield [mlflow.pyfunc.load_model(f"models:/ranker/{n}") for n in (1, 2)]
+
+
+def scores_of(rows):
+    return lgb.Booster(model_str=submission().model).predict(rows.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_frame_is_ordered_by_name_and_cast_to_float32(models, dtype):
+    named, _ = models
+    frame = pd.DataFrame(ROWS.astype(dtype), columns=NAMES)
+    for columns in (NAMES, NAMES[::-1]):
+        np.testing.assert_array_equal(named.predict(frame[columns]), scores_of(ROWS))
+    with pytest.raises(Exception, match=r"missing inputs.*age"):
+        named.predict(frame.drop(columns="age"))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_model_without_names_takes_arrays_and_frames_of_its_width(models, dtype):
+    _, unnamed = models
+    rows = ROWS.astype(dtype)
+    for given in (rows, pd.DataFrame(rows)):
+        np.testing.assert_array_equal(unnamed.predict(given), scores_of(ROWS))
+    with pytest.raises(Exception, match="4 inputs"):
+        unnamed.predict(rows[:, :3])
+
+
+def test_a_float64_value_is_cast_before_it_is_compared(models):
+    """0.7 is above the float32 nearest to it, so that float64 trees would send it to the right."""
+    x = np.repeat(np.float32([0.7, np.nextafter(np.float32(0.7), np.float32(1))]), 100)[:, None]
+    booster = lgb.train({"verbose": -1, "min_data_in_bin": 1}, lgb.Dataset(x, x[:, 0] > 0.7), 1)
+    text = finished_model(booster.model_to_string())
+    wide = np.array([[0.7]])
+    scorer = Float32Scorer(lgb.Booster(model_str=text))
+    np.testing.assert_array_equal(scorer.predict(wide), booster.predict(x[:1]))
+    assert lgb.Booster(model_str=text).predict(wide) != booster.predict(x[:1])
+
+
+def test_the_run_has_the_dataset_it_was_trained_on(tmp_path):
+    registry = local_registry(tmp_path)
+    dataset = {"name": "pairs joint", "digest": "abc", "source_type": "ulr",
+               "source": '{"uri": "pairs"}', "profile": '{"rows": 5}'}  # fmt: skip
+    version = registry.register(replace(submission(), dataset=dataset))
+    (given,) = registry.client.get_run(version.run_id).inputs.dataset_inputs
+    assert vars(given.dataset) | {} == {f"_{k}": v for k, v in dataset.items()} | {"_schema": None}
+    assert [(tag.key, tag.value) for tag in given.tags] == [("mlflow.data.context", "training")]
+
+
+def test_exported_models_are_attached_to_the_run_and_the_version(tmp_path):
+    registry = local_registry(tmp_path)
+    named = submission()
+    header = f"feature_names={' '.join(f'Column_{k}' for k in range(WIDTH))}"
+    text = named.model.replace(header, f"feature_names={' '.join(NAMES)}")
+    version = registry.register(
+        replace(named, model=text, exports=["solr", "vespa"], engine_name="ranker-2026-01-03")
+    )
+    files = registry.client.list_artifacts(version.run_id, "export")
+    assert {f.path for f in files} == {"export/solr.json", "export/vespa.json"}
+    import mlflow
+
+    with registry.connected():
+        path = mlflow.artifacts.download_artifacts("models:/ranker/1/extra_files/solr.json")
+    assert Path(path).read_bytes() == export_model(text, "solr", "ranker-2026-01-03")
+
+
+def test_the_registry_may_be_apart_from_the_runs(tmp_path):
+    models = f"sqlite:///{tmp_path}/models.db"
+    registry = registry_at(tmp_path / "runs", registry_uri=models)
+    version = registry.register(submission())
+    registry.set_alias(CHAMPION, version.version)
+    assert registry.model_text(f"models:/ranker@{CHAMPION}") == submission().model
+    assert registry.find("f1").version == 1
+    assert not registry.register(submission()).new
+    assert [m.name for m in MlflowClient(registry_uri=models).search_registered_models()] == [
+        "ranker"
+    ]
+    assert MlflowClient(registry.uri).search_registered_models() == []
+    assert registry.client.get_run(version.run_id).info.status == "FINISHED"
+
+
+def test_versions_are_searched_by_name_only(tmp_path, monkeypatch):
+    """Unity Catalog has no other filter."""
+    asked = []
+    search = MlflowClient.search_model_versions
+
+    def record(client, filter_string=None, **options):
+        asked.append(filter_string)
+        return search(client, filter_string, **options)
+
+    monkeypatch.setattr(MlflowClient, "search_model_versions", record)
+    registry = local_registry(tmp_path)
+    for fingerprint in ("f1", "f2"):
+        registry.register(submission(fingerprint))
+    assert [v.version for v in registry.versions()] == [2, 1]
+    assert (registry.find("f2").version, registry.find("absent")) == (2, None)
+    assert set(asked) == {"name='ranker'"}
 
 
 def test_an_alias_moves_and_tags_are_on_the_version_and_its_run(local):

@@ -36,9 +36,11 @@ def night(fingerprint, seed):
     model = submission(fingerprint, seed)
     metrics = {f"metric_{i}": float(i) for i in range(METRICS)}
     files = dict.fromkeys((f"table_{i}.json" for i in range(6)), "[]")
+    dataset = {"name": "pairs", "digest": fingerprint, "source_type": "ulr", "source": "{}"}
     return replace(
-        model, metrics=metrics, files=model.files | files, history={"pair_loss": [0.5] * 300}
-    )
+        model, metrics=metrics, files=model.files | files, dataset=dataset,
+        history={"pair_loss": [0.5] * 300},
+    )  # fmt: skip
 
 
 def test_a_night_needs_few_requests_however_many_metrics_it_has(tmp_path, sent):

@@ -355,6 +355,7 @@ class Mlflow(Section):
     """The model registry."""
 
     tracking_uri: str | None
+    registry_uri: str | None
     local_path: str
     experiment: str
     registered_model: str
@@ -373,6 +374,7 @@ class Promote(Section):
     min_effective_clicks: Annotated[float, Field(ge=0)]
     min_effective_queries: Annotated[float, Field(ge=0)]
     diagnostics: Literal["note", "warning", "refused", "ignore"]
+    export: list[Literal["opensearch", "elasticsearch", "solr", "vespa", "onnx"]]
 
 
 class Score(Section):

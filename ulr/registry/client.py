@@ -26,8 +26,15 @@ from ulr.config.settings import Settings
 from ulr.errors import UserError
 from ulr.registry import tags as tag_names
 from ulr.registry.connection import TRACKING_URI, connected, create_database, is_unavailable
-from ulr.registry.duplicates import MISSING, delete_unregistered, keep_lowest, versions_of
-from ulr.registry.runs import write_files, write_model, write_record
+from ulr.registry.duplicates import (
+    MISSING,
+    all_versions,
+    delete_unregistered,
+    keep_lowest,
+    versions_of,
+)
+from ulr.registry.logged_model import write_model
+from ulr.registry.runs import run_params, write_files, write_record
 from ulr.registry.stored_model import EXPECTED, Warn, ignore, read_stored_model, sha256_of
 from ulr.registry.submission import Submission
 from ulr.warehouse.durable import sync_parents, sync_tree
@@ -51,14 +58,24 @@ class Registry:
     """One registered model on one tracking server, or in one SQLite file."""
 
     def __init__(
-        self, uri: str, *, experiment: str, name: str, retries: int = 5, backoff: int = 2
+        self,
+        uri: str,
+        *,
+        experiment: str,
+        name: str,
+        registry_uri: str | None = None,
+        retries: int = 5,
+        backoff: int = 2,
     ) -> None:
-        """uri: any URI that MLflow takes, or the path of a folder for a SQLite file."""
+        """uri: any URI that MLflow takes, or the path of a folder for a SQLite file.
+
+        registry_uri: of the model registry, if it is not on the tracking server.
+        """
         self.folder = None if "://" in uri else Path(uri).absolute()
         if self.folder:
             self.folder.mkdir(parents=True, exist_ok=True)
         self.uri = f"sqlite:///{self.folder / DATABASE}" if self.folder else uri
-        self.experiment, self.name = experiment, name
+        self.experiment, self.name, self.registry_uri = experiment, name, registry_uri
         self._experiment_id: str | None = None
         # MLflow retries every request itself, with exponential back-off, and reads these.
         os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = str(retries)
@@ -70,7 +87,7 @@ class Registry:
     def client(self) -> MlflowClient:
         """MLflow's client of this server."""
         self._ensure_database()
-        return MlflowClient(self.uri)
+        return MlflowClient(self.uri, self.registry_uri)
 
     def register(self, submission: Submission) -> RegisteredVersion:
         """Log the run and register its model, unless that has been done.
@@ -116,8 +133,7 @@ class Registry:
     def versions(self) -> list[RegisteredVersion]:
         """Return every version, newest first."""
         with self.connected():
-            versions = self.client.search_model_versions(f"name='{self.name}'")
-            return [_registered(v) for v in sorted(versions, key=lambda v: -int(v.version))]
+            return [_registered(v) for v in reversed(all_versions(self.client, self.name))]
 
     def version_with_alias(self, alias: str) -> RegisteredVersion | None:
         """Return the version with an alias, or None."""
@@ -235,6 +251,7 @@ class Registry:
     ) -> tuple[str, str]:
         with (
             tempfile.TemporaryDirectory() as folder,
+            tempfile.TemporaryDirectory() as scratch,
             mlflow.start_run(
                 experiment_id=self.experiment_id(),
                 run_name=submission.name,
@@ -242,7 +259,8 @@ class Registry:
                 nested=nested,
             ) as run,
         ):
-            model_id = write_model(submission, write_files(submission, Path(folder)), tags)
+            files = write_files(submission, Path(folder))
+            model_id = write_model(submission, files, Path(scratch), run_params(submission), tags)
             write_record(self.client, run.info.run_id, model_id, submission, Path(folder))
             return run.info.run_id, model_id
 
@@ -263,6 +281,7 @@ def registry_of(settings: Settings) -> Registry:
         section.tracking_uri or os.environ.get(TRACKING_URI) or section.local_path,
         experiment=section.experiment,
         name=section.registered_model,
+        registry_uri=section.registry_uri,
         retries=section.retries,
         backoff=section.backoff,
     )

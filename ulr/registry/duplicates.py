@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator, Sequence
 
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
+from mlflow.entities.model_registry.model_version_search import ModelVersionSearch
 from mlflow.exceptions import MlflowException
 
 from ulr.registry import tags
@@ -18,10 +19,31 @@ from ulr.registry import tags
 MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")  # error codes of MLflow
 
 
+def all_versions(client: MlflowClient, name: str) -> list[ModelVersion]:
+    """Return every version of a registered model, lowest first, with its tags.
+
+    The name is the only filter: Unity Catalog has no other one, and its search returns no tags.
+    """
+    versions: list[ModelVersion] = []
+    token = None
+    while True:
+        page = client.search_model_versions(f"name='{name}'", page_token=token)
+        versions += (_with_tags(client, version) for version in page)
+        token = page.token
+        if not token:
+            return sorted(versions, key=lambda version: int(version.version))
+
+
+def _with_tags(client: MlflowClient, version: ModelVersion) -> ModelVersion:
+    if isinstance(version, ModelVersionSearch):
+        return client.get_model_version(version.name, version.version)
+    return version
+
+
 def versions_of(client: MlflowClient, name: str, fingerprint: str) -> list[ModelVersion]:
     """Return the versions of a training, lowest first; more than one after a lost answer."""
-    query = f"name='{name}' and tags.`{tags.FINGERPRINT}`='{fingerprint}'"
-    return sorted(client.search_model_versions(query), key=lambda version: int(version.version))
+    versions = all_versions(client, name)
+    return [v for v in versions if v.tags.get(tags.FINGERPRINT) == fingerprint]
 
 
 def keep_lowest(client: MlflowClient, name: str, versions: Sequence[ModelVersion]) -> ModelVersion:
@@ -42,13 +64,15 @@ def delete_unregistered(client: MlflowClient, experiment_id: str, version: Model
         return
     for run in client.search_runs([experiment_id], query):
         run_id = run.info.run_id
-        if run_id != version.run_id and not _versions_of_run(client, run_id):
+        if run_id != version.run_id and not _versions_of_run(client, version.name, run_id):
             delete_run(client, run_id)
     for model in client.search_logged_models([experiment_id], query):
         uri = f"models:/{model.model_id}"  # a version's source; its model_id may be missing
         if uri == version.source:
             continue
-        if uri not in {v.source for v in _versions_of_run(client, model.source_run_id)}:
+        if uri not in {
+            v.source for v in _versions_of_run(client, version.name, model.source_run_id)
+        }:
             with _unless_missing():
                 client.delete_logged_model(model.model_id)
 
@@ -68,8 +92,16 @@ def delete_run(client: MlflowClient, run_id: str) -> None:
         client.delete_run(run_id)
 
 
-def _versions_of_run(client: MlflowClient, run_id: str | None) -> Sequence[ModelVersion]:
-    return client.search_model_versions(f"run_id='{run_id}'") if run_id else []
+def _versions_of_run(client: MlflowClient, name: str, run_id: str | None) -> Sequence[ModelVersion]:
+    """Return the versions of a run, of any registered model if the server can search for them."""
+    if not run_id:
+        return []
+    try:
+        return client.search_model_versions(f"run_id='{run_id}'")
+    except MlflowException as error:
+        if error.error_code not in MISSING:
+            raise
+    return [version for version in all_versions(client, name) if version.run_id == run_id]
 
 
 @contextlib.contextmanager

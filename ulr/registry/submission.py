@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -17,6 +17,7 @@ from ulr.config.load import flat
 from ulr.config.settings import Settings
 from ulr.evaluation.stage import published_totals
 from ulr.evaluation.totals import Totals, metric_values
+from ulr.models.export.formats import export_model
 from ulr.models.published import (
     model_manifest,
     pairs_of_model,
@@ -33,6 +34,8 @@ from ulr.warehouse.stage import fingerprint
 from ulr.warehouse.tables import Warehouse, partition_name
 
 EXAMPLE_ROWS = 5
+_SIZES = ("queries", "rows", "pairs")
+_DIGEST_LENGTH = 36  # MLflow's limit
 # Metrics with the effective sample sizes of the training data.
 CLICKS, QUERIES = "weights_effective_clicks", "weights_effective_queries"
 _NOT_OF_A_TRAINING = {"simulate", "plan_swaps", "compare", "mlflow"}
@@ -40,7 +43,11 @@ _NOT_OF_A_TRAINING = {"simulate", "plan_swaps", "compare", "mlflow"}
 
 @dataclass(frozen=True)
 class Submission:
-    """One training. history: a metric's value after every iteration; files: name to content."""
+    """One training.
+
+    history: a metric's value after every iteration. files: name to content. dataset: of MLflow, the
+    pairs. exports: formats to attach. engine_name: of the model in an engine.
+    """
 
     fingerprint: str
     name: str
@@ -51,13 +58,31 @@ class Submission:
     metrics: dict[str, float]
     history: dict[str, list[float]]
     files: dict[str, str]
+    dataset: dict[str, str] = field(default_factory=dict)
+    exports: list[str] = field(default_factory=list)
+    engine_name: str = ""
 
 
 def submission_of(warehouse: Warehouse, settings: Settings) -> Submission:
     """Collect the configured method's model with its published metrics."""
     method = settings.pairs.method
     totals = published_totals(warehouse, method, read_model(warehouse, method))
-    return collect_submission(warehouse, settings, totals)
+    submission = collect_submission(warehouse, settings, totals)
+    return _with_exports(submission, settings) if settings.promote.export else submission
+
+
+def _with_exports(submission: Submission, settings: Settings) -> Submission:
+    """Return the submission with the formats to attach; raise UserError if one cannot be written.
+
+    The name in an engine has the last date of the window: engines do not replace a model.
+    """
+    day = submission.tags[tags.WINDOW].rpartition("..")[2]
+    name = f"{settings.mlflow.registered_model}-{day}"
+    forms = list(settings.promote.export)
+    for form in forms:
+        export_model(submission.model, form, name)
+    own = {tags.EXPORTS: ",".join(forms)}
+    return replace(submission, exports=forms, engine_name=name, tags=submission.tags | own)
 
 
 def collect_submission(
@@ -100,7 +125,23 @@ def collect_submission(
             "weight_health.json": _json(health),
             **_propensity_files(warehouse),
         },
+        dataset=_dataset(warehouse, manifest, training_tags, method),
     )
+
+
+def _dataset(
+    warehouse: Warehouse, manifest: Manifest, training_tags: Mapping[str, str], method: str
+) -> dict[str, str]:
+    """Return MLflow's description of the pairs: where they are, fingerprint and counts."""
+    url = warehouse.storage.shown("pairs", partition_name(method))
+    counts = {unit: manifest.counts[unit] for unit in _SIZES if unit in manifest.counts}
+    return {
+        "name": f"pairs {method} {training_tags[tags.WINDOW]}",
+        "digest": str(manifest.inputs["pairs"])[:_DIGEST_LENGTH],
+        "source_type": "ulr",
+        "source": json.dumps({"uri": redact(url)}),
+        "profile": json.dumps(counts),
+    }
 
 
 def _tags(manifest: Manifest, pairs: Manifest | None, method: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ WINDOW = "ulr.window"  # the dates it was trained on, as FIRST..LAST
 PAIRS = "ulr.pairs"  # fingerprint of its pairs
 GROUPS = "ulr.groups"  # fingerprint of its groups
 MODEL_SHA256 = "ulr.model_sha256"  # of the model's text; compared when the model is read
+EXPORTS = "ulr.exports"  # formats in the folder `export` of the run
 
 # Of a version and its run, written by the gate.
 VERDICT = "ulr.verdict"  # promoted | kept
