@@ -10,33 +10,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from ulr.config.settings import Propensities
 from ulr.engine.failures import reraise_user_errors
 from ulr.errors import InvalidData, UserError
-from ulr.experiments.buckets import is_shuffle, parse_bucket
 from ulr.experiments.serving import Plan
 from ulr.features.files import find_features
 from ulr.groups.window import groups_files, groups_fingerprints
+from ulr.kernels.within_rankings import RankingSums
 from ulr.propensity import tasks
-from ulr.propensity.affine import regressions
-from ulr.propensity.click_model import find_click_model, needs_rankings
 from ulr.propensity.curve_checks import drift_findings
 from ulr.propensity.daily.stage import build_tallies
+from ulr.propensity.estimate import estimate_from_counts
 from ulr.propensity.estimators import (
-    NEED_HARVEST,
-    NEED_SWAPS,
-    USE_SHUFFLES,
-    Evidence,
     theta_of_json,
 )
 from ulr.propensity.exposures import Exposures
 from ulr.propensity.findings import Finding
 from ulr.propensity.planned import read_plan
-from ulr.propensity.rankings import RankingTally, swap_buckets
-from ulr.propensity.schema import harvest_schema, moments_schema
-from ulr.propensity.segments import SegmentResult, estimate_segments, with_clicks
+from ulr.propensity.rankings import RankingTally
+from ulr.propensity.segments import SegmentResult
 from ulr.propensity.swap_counts import counts_of
 from ulr.propensity.tables import curve_table, findings_table, joint_table
 from ulr.warehouse.stage import publish_if_changed
@@ -108,32 +102,56 @@ def estimate_propensities(
             "the groups of these dates contain no page; give other dates, or see the table "
             "`quarantine`"
         )
-    tallies = build_tallies(start_spark, warehouse, dates)
-    swaps = tallies.swap_counts(settings.max_position)
-    positions = len(theta) or _deepest_position(warehouse, dates, swaps, settings.max_position)
-    _check_buckets(swaps, positions, settings.estimator)
-    counts = _Counts(swaps)
-    if _needs_trust(settings):
-        moments = tallies.moments(start_spark, blocks=settings.harvest.blocks)
-        counts = _Counts(swaps, moments=moments)
-    elif settings.estimator in (*NEED_HARVEST, "regression_em"):
-        counts = _count_documents(start_spark(), warehouse, dates, settings, swaps)
-    segments = _segments(swaps, settings)
-    # Bonferroni over the curves, so that more segments raise no more false alarms.
-    significance = settings.significance / (1 + len(segments))
-    settings = settings.model_copy(update={"significance": significance})
-    evidence = {name: counts.of(name).evidence(positions, plan) for name in segments}
-    results = estimate_segments(counts.evidence(positions, plan, theta), evidence, settings)
-    pooled = results[0]
-    if not needs_rankings(pooled.fits, pooled.findings, settings):
-        return results
-    names = swap_buckets(pc.unique(swaps["bucket"]).to_pylist(), positions)
-    sums = tasks.count_rankings(
-        start_spark, warehouse.storage.url, groups_files(warehouse, dates),
-        RankingTally(positions, settings.harvest.blocks, names),
-    )  # fmt: skip
-    clicks = find_click_model(sums, names, pooled.fits, pooled.findings, settings)
-    return [with_clicks(result, clicks, significance) for result in results]
+    counts = _WarehouseCounts(start_spark, warehouse, dates)
+    return estimate_from_counts(counts, settings, theta=theta, plan=plan)
+
+
+class _WarehouseCounts:
+    """The counts of published groups: dates that have none are tallied first."""
+
+    def __init__(
+        self,
+        start_spark: Callable[[], SparkSession],
+        warehouse: Warehouse,
+        dates: Sequence[dt.date],
+    ) -> None:
+        self._start_spark, self._warehouse, self._dates = start_spark, warehouse, dates
+        self._tallies = build_tallies(start_spark, warehouse, dates)
+
+    def swap_counts(self, max_position: int) -> pa.Table:
+        return self._tallies.swap_counts(max_position)
+
+    def longest(self) -> int:
+        groups = [self._warehouse.require("groups", f"dt={date}") for date in self._dates]
+        return max(manifest.counts.get("longest", 0) for manifest in groups)
+
+    def moments(self, blocks: int) -> pa.Table:
+        return self._tallies.moments(self._start_spark, blocks=blocks)
+
+    def harvest(self, settings: Propensities) -> pa.Table:
+        blocks, weight = settings.harvest.blocks, settings.harvest.weight
+        return tasks.harvest_table(self._shown(settings), blocks=blocks, weight=weight)
+
+    def exposures(self, settings: Propensities) -> Exposures:
+        em = settings.regression_em
+        return tasks.em_exposures(
+            self._start_spark(), self._shown(settings), queries=em.queries,
+            blocks=settings.harvest.blocks, features=em.features,
+        )  # fmt: skip
+
+    def rankings(self, tally: RankingTally) -> RankingSums:
+        files = groups_files(self._warehouse, self._dates)
+        return tasks.count_rankings(self._start_spark, self._warehouse.storage.url, files, tally)
+
+    def _shown(self, settings: Propensities) -> DataFrame:
+        """Return the exposures of all documents: a pass over the groups of the window."""
+        files = [
+            (day, path)
+            for day, date in enumerate(self._dates)
+            for path in groups_files(self._warehouse, [date])
+        ]  # fmt: skip
+        url, limit = self._warehouse.storage.url, settings.max_position
+        return tasks.count_exposures(self._start_spark(), url, files, max_position=limit)
 
 
 @reraise_user_errors()
@@ -175,79 +193,6 @@ def plain_rates(
     return arm.co_clicks / max(arm.sessions, 1), pages
 
 
-@dataclass(frozen=True)
-class _Counts:
-    """The tables of counts; those that the settings do not need are empty."""
-
-    swaps: pa.Table
-    harvest: pa.Table = field(default_factory=harvest_schema.empty_table)
-    moments: pa.Table = field(default_factory=moments_schema.empty_table)
-    exposures: Exposures | None = None
-
-    def of(self, segment: str) -> _Counts:
-        tables = (self.swaps, self.harvest, self.moments)
-        return _Counts(*(t.filter(pc.equal(t["segment"], segment)) for t in tables))
-
-    def evidence(self, positions: int, plan: Plan | None, theta: Sequence[float] = ()) -> Evidence:
-        trust = regressions(self.moments)
-        swaps = counts_of(self.swaps, positions)
-        return Evidence(swaps, self.harvest, trust, self.exposures, list(theta), plan)
-
-
-def _needs_trust(settings: Propensities) -> bool:
-    estimator = settings.estimator
-    return estimator == "affine" or (settings.test_trust and estimator in NEED_SWAPS)
-
-
-def _count_documents(
-    spark: SparkSession,
-    warehouse: Warehouse,
-    dates: Sequence[dt.date],
-    settings: Propensities,
-    swaps: pa.Table,
-) -> _Counts:
-    """Return the counts with those of all documents: a pass over the groups of the window."""
-    files = [
-        (day, path)
-        for day, date in enumerate(dates)
-        for path in groups_files(warehouse, [date])
-    ]  # fmt: skip
-    shown = tasks.count_exposures(
-        spark, warehouse.storage.url, files, max_position=settings.max_position
-    )
-    em, harvest = settings.regression_em, settings.harvest
-    if settings.estimator in NEED_HARVEST:
-        table = tasks.harvest_table(shown, blocks=harvest.blocks, weight=harvest.weight)
-        return _Counts(swaps, harvest=table)
-    exposures = tasks.em_exposures(
-        spark, shown, queries=em.queries, blocks=harvest.blocks, features=em.features
-    )
-    return _Counts(swaps, exposures=exposures)
-
-
-def _check_buckets(swaps: pa.Table, positions: int, estimator: str) -> None:
-    """Raise UserError if the estimator needs buckets, and none of them lies within positions."""
-    names = pc.unique(swaps["bucket"]).drop_null().to_pylist()
-    shuffles = [name for name in names if is_shuffle(name)]
-    if estimator == "shuffle" and not shuffles:
-        raise UserError(
-            "propensities.estimator=shuffle needs pages in the bucket shuffle, and these groups "
-            "have none; use combined with swap buckets, or all_pairs (natural rank changes)"
-        )
-    usable = any(
-        estimator in USE_SHUFFLES
-        if is_shuffle(name)
-        else parse_bucket(name).last_position <= positions
-        for name in names
-    )
-    if estimator in NEED_SWAPS and not usable:
-        raise UserError(
-            f"propensities.estimator={estimator} needs swap buckets, and these groups have none; "
-            "use all_pairs (natural rank changes) or regression_em, or run an experiment "
-            "(`ulr plan-swaps`)"
-        )
-
-
 def _files_read(settings: Propensities) -> dict[str, Any]:
     """Return the files that the estimator reads besides groups, for the fingerprint."""
     if settings.estimator == "given" and settings.given.file:
@@ -266,19 +211,3 @@ def _given_theta(settings: Propensities) -> list[float]:
     if content is None:
         raise UserError(f"propensities.given.file: {file} does not exist")
     return theta_of_json(content, file)
-
-
-def _segments(rows: pa.Table, settings: Propensities) -> list[str]:
-    """Return the segments that get a separate curve, sorted."""
-    if not settings.segments or settings.estimator in ("given", "regression_em"):
-        return []
-    return sorted(pc.unique(rows["segment"]).drop_null().to_pylist())
-
-
-def _deepest_position(
-    warehouse: Warehouse, dates: Sequence[dt.date], clicks: pa.Table, limit: int
-) -> int:
-    """Return the deepest position shown, or clicked if the groups do not say; at least 2."""
-    groups = [warehouse.require("groups", f"dt={date}") for date in dates]
-    shown = max(manifest.counts.get("longest", 0) for manifest in groups)
-    return max(min(shown, limit), pc.max(clicks["l"]).as_py() or 0, 2)
