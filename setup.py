@@ -62,18 +62,22 @@ setup(
     extras_require={
         # Not needed on a cluster, which brings its own.
         "spark": ["pyspark>=3.5,<5"],
-        # moto: an S3 server for tests
+        # moto: an S3 server for tests; duckdb: another engine that reads the tables
         "dev": [
+            "duckdb>=1",
             "hypothesis>=6",
             "import-linter>=2",
             "moto[s3]>=5",
             "mypy>=1.15",
+            "onnxruntime>=1.18",
             "pytest>=8",
             "pytest-cov>=6",
             "pytest-xdist>=3",
             "ruff>=0.9",
             "types-PyYAML",
         ],
+        # ulr export --format onnx
+        "onnx": ["onnx>=1.16"],
         "bench": ["duckdb>=1", "xgboost>=3"],
         # An MLflow server with authentication, on PostgreSQL
         "server": ["mlflow[auth]>=3,<4", "psycopg2-binary>=2.9"],

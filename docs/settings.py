@@ -84,8 +84,8 @@ def _types(annotation: Any, metadata: Any = ()) -> Iterator[str]:
             yield from _types(inner, metadata)
     elif origin is Literal:
         yield "choice"
-    elif origin is list:
-        yield "list"
+    elif origin in (list, dict):
+        yield "list" if origin is list else "map"
     elif annotation is types.NoneType:
         yield "null"
     elif annotation in NAMES:

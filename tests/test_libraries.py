@@ -14,6 +14,7 @@ ALLOWED = {
     "mlflow": ("registry/",),
     "rich": ("cli/",),
     "jinja2": ("report/",),
+    "onnx": ("models/export/onnx_graph",),
     "lightgbm": ("training/", "models/", "propensity/regression_em"),
     "pyspark": (
         "engine/", "ml/", "pipeline/", "cli/",

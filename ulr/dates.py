@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Sequence
 
 from ulr.errors import UserError
+
+_DATE = re.compile(r"\{date(?::([^{}]+))?\}")
 
 
 def parse_dates(text: str) -> list[dt.date]:
@@ -36,3 +39,13 @@ def held_out(dates: Sequence[dt.date], by_time: bool) -> tuple[list[dt.date], li
             "on; build an earlier date, or use evaluate.holdout=query"
         )
     return list(dates[:-1]), [dates[-1]]
+
+
+def with_date(text: str, date: dt.date) -> str:
+    """Replace `{date}` by 2026-01-31, and `{date:%Y%m%d}` by the date in that format."""
+    return _DATE.sub(lambda m: date.strftime(m[1]) if m[1] else date.isoformat(), text)
+
+
+def has_date(*texts: str | None) -> bool:
+    """Return whether a text contains a `{date}`."""
+    return any(text is not None and _DATE.search(text) for text in texts)

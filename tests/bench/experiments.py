@@ -25,7 +25,8 @@ def estimated_propensities(log: Log, pages: int, seed: int, *overlays: str) -> E
     rng = stream(seed, "swap pages", 0)
     arms = {b.name: _arms(log, b, pages // len(buckets), rng) for b in buckets}
     evidence = Evidence(SwapCounts(positions, arms))
-    results = estimate_segments(evidence, {}, load_settings(None, overlays).propensities)
+    settings = load_settings(None, ["propensities.estimator=combined", *overlays]).propensities
+    results = estimate_segments(evidence, {}, settings)
     return examination_of(curve_table(results), joint_table(results))[0]
 
 

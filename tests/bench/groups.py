@@ -2,11 +2,14 @@
 
     python -m tests.bench.groups [--format parquet|json|csv|impressions] [--pages N] [--distinct]
                                  [--skew] [--quick] [--work FOLDER]
+    python -m tests.bench.groups --feedback [--pages N]
 
 "same contract": DuckDB also drops repeated sessions and invalid pages, as `groups` does. "bare":
 DuckDB only aggregates. Both write Parquet with the documents of each ranking. Runs alternate and
 the best of each counts, because the machine may be busy. Goals: at most 1.3 times DuckDB by the
 same contract at 500,000 pages, at most 1.0 at 4 million.
+
+--feedback: `groups` alone, from one log, with clicks only and with three levels of feedback.
 """
 
 from __future__ import annotations
@@ -132,12 +135,17 @@ def main() -> None:
     parser.add_argument(
         "--skew", action="store_true", help="also a log with one query that has 30%% of the pages"
     )
+    parser.add_argument("--feedback", action="store_true", help="time three levels of feedback")
     parser.add_argument("--quick", action="store_true", help="500,000 pages only")
     parser.add_argument("--work", type=Path, help="a folder to keep the logs in")
     args = parser.parse_args()
     work = args.work or Path(tempfile.mkdtemp(prefix="ulr-bench-"))
     session = [f"spark.master=local[{CORES}]", "spark.driver.memory=4g", "spark.ui.enabled=false"]
     spark = start_session("bench", load_settings(None, session).spark)
+    if args.feedback:
+        _time_levels(spark, work, args.pages)
+        spark.stop()
+        return
     sizes = [500_000] if args.quick else [args.pages // 8, args.pages]
     cases = [(pages, 0.0) for pages in sizes] + [(sizes[-1], 0.3)] * args.skew
     results = [_case(spark, work, args, pages, hot) for pages, hot in cases]
@@ -215,6 +223,25 @@ def _case(spark, work: Path, args: argparse.Namespace, pages: int, hot: float) -
     size = sum(f.stat().st_size for f in folder.glob("*/*"))
     return {"pages": pages, "hot": hot, "peak": peak, "groups": ours[0], "log": size,
             "size": sum(f.stat().st_size for f in files), **best}  # fmt: skip
+
+
+def _time_levels(spark, work: Path, pages: int) -> None:
+    """Print the seconds of clicks only and of three levels, best of ROUNDS, runs alternating."""
+    path = work / f"{pages}-feedback"
+    own = _settings(path, pages, 0.0)
+    if not path.exists():
+        chances = {"add_to_cart": 0.3, "purchase": 0.1}
+        simulate_log(spark, own.simulate.model_copy(update={"feedback": chances}))
+    gains = {"clicks": {}, "three levels": {"click": 1.0, "add_to_cart": 3.0, "purchase": 10.0}}
+    best = dict.fromkeys(gains, float("inf"))
+    for _ in range(ROUNDS):
+        for name, feedback in gains.items():
+            log = own.log.model_copy(update={"feedback": feedback})
+            start = time.perf_counter()
+            _ulr(spark, own.model_copy(update={"log": log}), work)
+            best[name] = min(best[name], time.perf_counter() - start)
+            size = sum(f.stat().st_size for f in (work / "groups").glob("*.parquet"))
+            print(f"{pages:,} pages, {name}: {best[name]:.2f} s, {size / 1e6:.1f} MB")
 
 
 def _ulr(spark, settings: Settings, work: Path) -> None:

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 from ulr.config.settings import Settings
 from ulr.evaluation.metrics import EvaluationPlan
 from ulr.evaluation.tasks import evaluate_queries
-from ulr.features.files import find_features, read_features
+from ulr.features.files import find_features
 from ulr.features.join import join_features
+from ulr.features.reading import read_features
 from ulr.features.split import in_split, sample_queries
 from ulr.features.window import load_histograms, tables_of
 from ulr.groups.window import groups_files, window_dates
@@ -72,7 +73,7 @@ def _pairs(queries: pa.Table, settings: Settings, examination) -> pa.Table:
     options["co_click_variance"] = None
     config = make_pair_config(settings.pairs.method, *examination, **options)
     if config.psi is not None:
-        histograms, segment = load_histograms(queries, config.depth)
+        (histograms,), segment = load_histograms(queries, config.depth)
         sums = co_click_sums(histograms, tables_of(segment, config.segments), config.psi)
         options["co_click_variance"] = prior_variance(sums)
         config = make_pair_config(settings.pairs.method, *examination, **options)

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ulr.errors import InvalidData
-from ulr.features.files import FeaturePart, find_features, read_features
+from ulr.features.files import FeaturePart, find_features
+from ulr.features.reading import read_features
 from ulr.warehouse.schema import features_schema
 
 
@@ -30,9 +31,8 @@ def test_a_damaged_parquet_file_is_named(tmp_path, damage):
     else:
         content[4:2000] = bytes(1996)
     path.write_bytes(content)
-    features = find_features(str(path))
     with pytest.raises(InvalidData, match=r"part-0\.parquet is not a readable Parquet file: ") as e:
-        list(read_features(features, FeaturePart(0, 0, 1, 1)))
+        list(read_features(find_features(str(path)), FeaturePart(0, 0, 1, 1)))
     assert e.value.exit_code == 3
     assert "\n" not in str(e.value)
 

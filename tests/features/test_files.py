@@ -6,15 +6,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from ulr.errors import InvalidData, UserError
-from ulr.features import files
+from ulr.features import reading
 from ulr.features.files import (
     FeatureFiles,
     feature_names,
     find_features,
-    name_difference,
-    read_features,
     with_names,
 )
+from ulr.features.reading import name_difference, read_features
 from ulr.warehouse.schema import features_schema
 from ulr.warehouse.storage import StoredFile
 
@@ -96,7 +95,7 @@ def test_features_may_lack_labels_and_may_be_letor_text(tmp_path):
 def test_letor_text_is_read_from_the_filesystem_of_its_folder(tmp_path, monkeypatch):
     (tmp_path / "judged.txt").write_text("2 qid:7 1:0.5\n")
     store = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
-    monkeypatch.setattr(files, "open_filesystem", lambda url: (store, "bucket"))
+    monkeypatch.setattr(reading, "open_filesystem", lambda url: (store, "bucket"))
     features = FeatureFiles("s3://bucket", [StoredFile("judged.txt", 14, 0)])
     (rows,) = read_features(features, features.parts()[0])
     assert rows["doc_id"].to_pylist() == ["7-1"]

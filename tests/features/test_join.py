@@ -98,7 +98,7 @@ def test_flat_arrays_cut_lists_and_refer_to_the_documents_and_features(drawn, de
     rows, features = drawn
     table = join_features(groups_of(*rows), pa.Table.from_pylist(features, FEATURES.schema))
     window = load_window(table, depth)
-    histograms, segment = load_histograms(table.select(HISTOGRAMS), depth)
+    (histograms,), segment = load_histograms(table.select(HISTOGRAMS), depth)
     assert segment.equals(window.segment)
     assert histograms.patterns.counts.tolist() == window.histograms.patterns.counts.tolist()
     assert histograms.patterns.words.tolist() == window.histograms.patterns.words.tolist()

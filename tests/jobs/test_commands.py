@@ -12,6 +12,7 @@ from tests.support.strategies import SHOWN, as_batch
 from ulr.cli.main import main
 from ulr.clicklog.contract import check_pages
 from ulr.experiments.serving import arrange, assign, load_plan
+from ulr.experiments.vectors import make_vectors
 from ulr.warehouse.schema import diagnostics_schema
 from ulr.warehouse.tables import Warehouse
 
@@ -65,7 +66,9 @@ def test_two_days_of_one_simulation_show_no_drift(home, capsys):
 def test_pages_served_by_a_plan_satisfy_the_contract_of_the_log(home, capsys):
     assert ulr("plan-swaps", "--date", "2026-01-02", "--out", "plan.json") == 0
     assert "clicks lost a day" in capsys.readouterr().out
-    plan = load_plan((home / "plan.json").read_text())
+    text = (home / "plan.json").read_text()
+    plan = load_plan(text)
+    assert json.loads(text)["test_vectors"] == make_vectors(plan)
     documents = ["a", "b", "c", "d"]
     pages = []
     for request in range(20_000):

@@ -1,15 +1,18 @@
-"""Models and feature files are compared by the names of their features."""
+"""The features of a table are matched with a model's by name."""
 
 import lightgbm as lgb
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from ulr.errors import UserError
-from ulr.features.files import find_features, with_names
-from ulr.models.booster import check_order, feature_difference, load_booster, model_feature_names
-from ulr.warehouse.schema import features_schema
+from ulr.errors import InvalidData, UserError
+from ulr.models.booster import (
+    check_features,
+    feature_difference,
+    load_booster,
+    load_scorer,
+    model_feature_names,
+)
+from ulr.models.check import read_checked
 
 NAMES = ["price", "stock", "age"]
 X = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
@@ -21,14 +24,34 @@ def model(names="auto", width=3):
     return lgb.train(settings, data, 2).model_to_string()
 
 
-def test_features_in_another_order_than_the_models_are_refused(tmp_path):
-    rows = [{"query_id": "q", "doc_id": "d", "features": [1.0, 2.0, 3.0], "label": None}]
-    table = with_names(pa.Table.from_pylist(rows, schema=features_schema), NAMES)
-    pq.write_table(table, tmp_path / "a.parquet")
-    features = find_features(str(tmp_path / "a.parquet"))
-    check_order(features, {"same": model(NAMES), "without names": model()})
-    with pytest.raises(UserError, match="feature 1 is price instead of age in model other"):
-        check_order(features, {"other": model(NAMES[::-1])})
+def test_features_in_another_order_or_among_others_give_the_same_scores():
+    text = model(NAMES)
+    want = load_scorer(text, "m", NAMES)(X)
+    for names in (NAMES[::-1], ["new", "age", "price", "old", "stock"]):
+        others = {"new": X[:, 1] * 7, "old": X[:, 0] - 3}
+        columns = others | dict(zip(NAMES, X.T, strict=True))
+        table = np.stack([columns[name] for name in names], axis=1)
+        np.testing.assert_array_equal(load_scorer(text, "m", names)(table), want)
+
+
+def test_without_names_of_both_the_number_of_features_decides():
+    np.testing.assert_array_equal(load_scorer(model(), "m", NAMES)(X), load_scorer(model(), "m")(X))
+    load_scorer(model(NAMES), "m")(X)
+    with pytest.raises(UserError, match="model m was trained on 3 features and these rows have 2"):
+        load_scorer(model(), "m", NAMES[:2])(X[:, :2])
+
+
+def test_names_that_are_not_those_of_the_rows_are_an_error():
+    with pytest.raises(InvalidData, match="3 features, and the metadata of the table 4 names"):
+        load_scorer(model(NAMES), "m", [*NAMES, "more"])(X)
+
+
+def test_a_feature_that_a_table_does_not_have_is_named_with_the_nearest():
+    check_features(NAMES[::-1], "t", {"same": model(NAMES), "without names": model()})
+    check_features([], "t", {"same": model(NAMES)})
+    message = r"t: no feature stock, which model m .* did you mean stocks\? it has price, stocks"
+    with pytest.raises(UserError, match=message):
+        check_features(["price", "stocks", "age"], "t", {"m": model(NAMES)})
 
 
 def test_two_models_are_compared_by_number_and_names_of_their_features():
@@ -38,3 +61,8 @@ def test_two_models_are_compared_by_number_and_names_of_their_features():
     assert difference == "feature 1 is age instead of price"
     assert "it has 2 features, the other 3" in feature_difference(model(), model(width=2))
     assert model_feature_names(load_booster(model())) == []
+
+
+def test_a_model_whose_feature_names_contain_an_equals_sign_is_valid():
+    text = read_checked(model(["color=red", "color=blue", "age"]).encode(), "m")
+    assert model_feature_names(load_booster(text)) == ["color=red", "color=blue", "age"]

@@ -19,7 +19,9 @@ from ulr.propensity.tables import curve_table, joint_table
 from ulr.simulate.browsing import Independent
 
 K = 4
-SETTINGS = load_settings(None).propensities.model_copy(update={"browsing_model": "independent"})
+SETTINGS = load_settings(None).propensities.model_copy(
+    update={"estimator": "combined", "browsing_model": "independent"}
+)
 LAB = SwapLab(
     click_model(Independent(1 / np.arange(1.0, K + 1)), K),
     queries(np.random.default_rng(1), 12, K),

@@ -151,7 +151,8 @@ def world(browsing, buckets, pages, *overlays):
     """The estimates from few swap pages of a world with K positions."""
     rng = np.random.default_rng(2)
     lab = SwapLab(click_model(browsing, 6), queries(rng, 8, 6), buckets)
-    settings = load_settings(None, [f"propensities.{text}" for text in overlays]).propensities
+    settings = load_settings(None, [f"propensities.{x}" for x in ("estimator=combined", *overlays)])
+    settings = settings.propensities
     return estimate_segments(Evidence(lab.draw(rng, pages)), {}, settings)[0]
 
 

@@ -122,7 +122,9 @@ def test_a_monotone_curve_does_not_rise_at_a_position_without_an_own_estimate():
     lab = lab_of(BROWSING["independent"], single_buckets(POSITIONS))
     counts = lab.draw(np.random.default_rng(8), 200_000)
     few = replace(counts, buckets={k: v for k, v in counts.buckets.items() if k != "1:7"})
-    settings = load_settings(None, ["propensities.monotone=true"]).propensities
+    settings = load_settings(
+        None, ["propensities.estimator=combined", "propensities.monotone=true"]
+    ).propensities
     bump = BROWSING["independent"].theta * np.where(np.arange(POSITIONS) == 6, 5, 1)
     other = SwapLab(click_model(Independent(bump), POSITIONS), np.full((1, POSITIONS), 0.5),
                     single_buckets(POSITIONS))  # fmt: skip

@@ -34,7 +34,7 @@ def estimated(browsing, theta_1, pages=3_000_000):
     rng = np.random.default_rng(3)
     lab = SwapLab(click_model(browsing, K), queries(rng, 8, K), single_buckets(K))
     overlays = [] if theta_1 is None else [f"propensities.theta_1={theta_1}"]
-    settings = load_settings(None, overlays).propensities
+    settings = load_settings(None, ["propensities.estimator=combined", *overlays]).propensities
     return estimate_segments(Evidence(lab.draw(rng, pages)), {}, settings)[0]
 
 

@@ -16,8 +16,8 @@ from ulr.config.load import load_settings
 from ulr.errors import UserError
 from ulr.groups.window import window_dates
 from ulr.propensity.daily.stage import build_tallies
+from ulr.propensity.inputs import files_read
 from ulr.propensity.stage import (
-    _files_read,
     build_propensities,
     estimate_propensities,
     estimate_segments,
@@ -285,10 +285,10 @@ def test_changed_features_of_regression_em_change_the_fingerprint(tmp_path):
         "propensities.estimator=regression_em", f"propensities.regression_em.features={file}"
     )
     file.write_bytes(b"one")
-    before = _files_read(settings)
+    before = files_read(settings)
     file.write_bytes(b"three")
-    assert _files_read(settings) != before
-    assert _files_read(settings_of()) == {}
+    assert files_read(settings) != before
+    assert files_read(settings_of("propensities.estimator=combined")) == {}
 
 
 def test_groups_without_a_page_are_an_error(tmp_path):
@@ -310,7 +310,9 @@ def test_a_swap_estimator_without_buckets_names_the_alternatives(spark, tmp_path
     house = Warehouse(str(tmp_path))
     publish(house, DATES[0], random_groups(np.random.default_rng(2), 10, buckets=(None,)))
     with pytest.raises(UserError, match="plan-swaps"):
-        estimate_propensities(lambda: spark, house, DATES[:1], settings_of())
+        estimate_propensities(
+            lambda: spark, house, DATES[:1], settings_of("propensities.estimator=combined")
+        )
 
 
 def test_rates_for_planning_leave_swapped_pages_out(spark, warehouse):

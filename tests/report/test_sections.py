@@ -204,6 +204,26 @@ def test_a_segment_lists_the_positions_that_use_the_estimate_over_all_traffic():
     assert sentence not in section_text(night(), "examination")
 
 
+def test_levels_of_feedback_have_curves_counts_and_what_their_comparison_found():
+    rows = []
+    for level, (event, events) in enumerate({"click": 900, "cart": 80, "gift": 2}.items(), 1):
+        for row in (row for row in curve() if row["segment"] is None):
+            own = row | {"level": level, "event": event, "events": events}
+            if event == "gift":
+                own |= dict.fromkeys(("theta", "standard_error", "lower", "upper"))
+            rows.append(own)
+    message = "cart or higher against click or higher: 9 positions compared"
+    facts = replace(night(), levels=rows)
+    assert "Levels of feedback" not in section_text(night(), "examination")
+    for verdict, said in (("note", "They differ: "), ("ok", "They agree within their errors")):
+        checks = [*night().diagnostics, finding("levels", "cart", verdict, message)]
+        text = section_text(replace(facts, diagnostics=checks), "examination")
+        assert said in text
+        assert message in text
+        assert "click 900, cart 80, gift 2" in text
+        assert "Without a curve: gift" in text
+
+
 @pytest.mark.parametrize(
     ("setting", "fitted", "reason"),
     [

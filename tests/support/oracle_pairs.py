@@ -89,11 +89,22 @@ def position_losses(scores, positions, pairs, *, t_plus, t_minus, sigma=1.0):
 
 
 def session_weights(
-    clicks, theta, psi, method, *, prs_clip=math.inf, alpha=None, beta=None, kappa=None, stop=None
+    clicks,
+    theta,
+    psi,
+    method,
+    *,
+    prs_clip=math.inf,
+    alpha=None,
+    beta=None,
+    kappa=None,
+    stop=None,
+    every_click=None,
 ):
     """Return u[i][j] of one session by the table of docs/methods.md section 4.
 
-    stop: phi and beta of users who stop after clicks.
+    stop: phi and beta of users who stop after clicks. every_click: the clicks after which they
+    stop, if `clicks` are only those of a higher level of feedback.
     """
     n = len(clicks)
     u = [[0.0] * n for _ in range(n)]
@@ -123,7 +134,7 @@ def session_weights(
                 u[i][j] = (c_i - beta[i]) / alpha[i] - both / (alpha[i] * alpha[j])
             elif method == "cascade":
                 phi, go_on = stop
-                p = [go_on**k * (1 - phi) ** sum(clicks[:k]) for k in range(n)]
+                p = [go_on**k * (1 - phi) ** sum((every_click or clicks)[:k]) for k in range(n)]
                 u[i][j] = c_i / p[i] - c_i * c_j / p[max(i, j)]
             else:
                 raise KeyError(method)

@@ -10,6 +10,7 @@ import pytest
 from tests.support.click_lists import DOCS, WIDTH, clicked_lists, data_of, pairs_of
 from ulr.errors import UserError
 from ulr.kernels.layout import concat_pairs
+from ulr.models.thresholds import float32_thresholds
 from ulr.simulate.browsing import Independent, power_curve
 from ulr.training.data import split_queries
 from ulr.training.local import train_ranker
@@ -30,7 +31,7 @@ def splits(booster):
         if "split_feature" not in node:
             values.append(node.get("leaf_value"))
             return
-        shape.append((node["split_feature"], node["threshold"]))
+        shape.append((node["split_feature"], *float32_thresholds(np.array([node["threshold"]]))))
         walk(node["left_child"])
         walk(node["right_child"])
 

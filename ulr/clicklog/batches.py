@@ -30,7 +30,7 @@ BATCH_BYTES = 64 << 20
 MAX_MEAN_BYTES, MAX_STORED_BYTES = 128 << 10, 256 << 20
 _LEAST_ROWS = 4096  # of a batch that is read without looking at the size of each row
 _UNKNOWN_BYTES = 1 << 40
-_LIST_PATHS = ("doc_ids.", "clicks.")  # Parquet's paths of the list elements
+_LIST_PATHS = ("doc_ids.", "clicks.", "feedback.")  # Parquet's paths of the list elements
 
 
 class Piece(NamedTuple):

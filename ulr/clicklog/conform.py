@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ulr.clicklog.encoding import invalid_rows, remove_rows
+from ulr.clicklog.events import as_events, with_no_clicks
 from ulr.clicklog.numbers import flag_lists, flags, is_number, is_number_list
 from ulr.clicklog.raw import row_text
 from ulr.clicklog.times import epoch_times
 from ulr.clicklog.values import parse_texts, typed_columns
 from ulr.engine.columns import without_views
-from ulr.warehouse.schema import reading
+from ulr.warehouse.schema import FEEDBACK, reading
 
 
 def conform(
@@ -36,12 +37,16 @@ def conform(
     rows = batch.num_rows
     columns = {n: pa.repeat(pa.scalar(v, pa.string()), rows) for n, v in folder.items()}
     columns |= zip(batch.schema.names, map(without_views, batch.columns), strict=True)
+    if FEEDBACK in schema.names and FEEDBACK in columns:
+        columns[FEEDBACK] = as_events(columns[FEEDBACK], schema.field(FEEDBACK).type)
     arrays, bad_type = typed_columns(columns, schema, rows, _cast)
     bad_encoding = np.zeros(rows, bool)
     for at, column in enumerate(arrays):
         if (wrong := invalid_rows(column)) is not None:
             bad_encoding |= wrong
             arrays[at] = remove_rows(column, wrong)
+    if FEEDBACK in schema.names:
+        arrays = with_no_clicks(arrays, schema, columns)
     problems = {"bad_encoding": bad_encoding, "bad_type": bad_type & ~bad_encoding}
     return with_problems(batch, arrays, problems, source, schema)
 

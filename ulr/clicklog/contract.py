@@ -13,11 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ulr.clicklog.events import CLICKS_ONLY, UNKNOWN, Levels, graded_lists
 from ulr.clicklog.times import out_of_range
 from ulr.engine.columns import Lists, hashes, lists, valid, whole
 from ulr.experiments.buckets import is_shuffle, parse_bucket
 from ulr.kernels.layout import offsets_of
 from ulr.kernels.patterns import has_duplicates
+from ulr.warehouse.schema import FEEDBACK
 
 # Reasons in the order of their rules, with the text shown to users.
 REASONS = {
@@ -33,11 +35,12 @@ REASONS = {
     "null_shown_at": "shown_at is null",
     "date_out_of_range": "shown_at is not in the years 2000 to 2100",
     "null_doc_ids": "doc_ids is null",
-    "null_clicks": "clicks is null",
-    "length_mismatch": "doc_ids and clicks have different lengths",
+    "null_clicks": "clicks is null, and so is feedback if it is read",
+    "length_mismatch": "doc_ids and clicks or feedback have different lengths",
     "empty_page": "the page shows no document",
     "null_doc_id": "a document id is null or empty",
     "null_click": "a click is null",
+    "unknown_event": "feedback has an event that log.feedback does not name",
     "duplicate_document": "a document is on the page twice",
     "bad_bucket": "bucket does not parse",
     "bucket_past_end": "bucket names a position past the end of the page",
@@ -58,6 +61,8 @@ class CheckedPages:
     """A batch of pages and the result of checking it.
 
     reason: string, null for a good page. document_hashes: uint64, one per element of `documents`.
+    feedback: levels (uint8) as elements, without lists where a page has none; None: only clicks.
+    levels: the events of the log.
     """
 
     batch: pa.RecordBatch
@@ -65,6 +70,8 @@ class CheckedPages:
     documents: Lists
     document_hashes: np.ndarray
     clicks: Lists
+    feedback: Lists | None = None
+    levels: Levels = CLICKS_ONLY
 
     @property
     def good(self) -> np.ndarray:
@@ -77,23 +84,28 @@ class CheckedPages:
         return np.flatnonzero(valid(self.reason))
 
 
-def check_pages(batch: pa.RecordBatch) -> CheckedPages:
-    """Check every page of a batch that has `read_schema`."""
+def check_pages(batch: pa.RecordBatch, levels: Levels = CLICKS_ONLY) -> CheckedPages:
+    """Check every page of a batch that has `read_schema`, with feedback if levels have names."""
     documents, clicks = lists(batch["doc_ids"]), lists(batch["clicks"])
+    feedback = graded_lists(batch[FEEDBACK], levels) if FEEDBACK in batch.schema.names else None
     document_hashes = hashes(documents.values)
     names = list(REASONS)
     code = np.full(batch.num_rows, -1, np.int8)
-    for name, broken in _rules(batch, documents, document_hashes, clicks):
+    for name, broken in _rules(batch, documents, document_hashes, clicks, feedback):
         if broken is not None:
             code[(code < 0) & broken] = names.index(name)
     reason = pa.array(names).take(pa.array(code, mask=code < 0))
     if batch["problem"].null_count < batch.num_rows:
         reason = pc.coalesce(whole(batch["problem"]), reason)
-    return CheckedPages(batch, reason, documents, document_hashes, clicks)
+    return CheckedPages(batch, reason, documents, document_hashes, clicks, feedback, levels)
 
 
 def _rules(
-    batch: pa.RecordBatch, documents: Lists, document_hashes: np.ndarray, clicks: Lists
+    batch: pa.RecordBatch,
+    documents: Lists,
+    document_hashes: np.ndarray,
+    clicks: Lists,
+    feedback: Lists | None,
 ) -> Iterator[Rule]:
     """Yield each reason with the rows (bool) that break its rule; None if no row does."""
     yield "too_large", documents.lengths > MAX_DOCUMENTS
@@ -102,13 +114,31 @@ def _rules(
     yield "null_shown_at", _null(batch["shown_at"])
     yield "date_out_of_range", out_of_range(whole(batch["shown_at"]))
     yield "null_doc_ids", _null(batch["doc_ids"])
-    yield "null_clicks", _null(batch["clicks"])
-    yield "length_mismatch", documents.lengths != clicks.lengths
+    yield from _event_rules(batch, documents.lengths, clicks, feedback)
     yield "empty_page", documents.lengths == 0
     yield "null_doc_id", _any(_blank(documents.values), documents)
     yield "null_click", _any(_null(clicks.values), clicks)
+    if feedback is not None:
+        yield "unknown_event", _any(feedback.values == UNKNOWN, feedback)
     yield "duplicate_document", has_duplicates(*documents[:2], document_hashes)
     yield from _bucket_rules(batch, documents.lengths)
+
+
+def _event_rules(
+    batch: pa.RecordBatch, lengths: np.ndarray, clicks: Lists, feedback: Lists | None
+) -> Iterator[Rule]:
+    """Clicks may be null on a page with feedback; an empty list of feedback has no event."""
+    no_clicks = _null(batch["clicks"])
+    if feedback is None:
+        yield "null_clicks", no_clicks
+        yield "length_mismatch", lengths != clicks.lengths
+        return
+    mismatch = (feedback.lengths != lengths) & (feedback.lengths > 0)
+    if no_clicks is None:
+        yield "length_mismatch", mismatch | (lengths != clicks.lengths)
+        return
+    yield "null_clicks", no_clicks & ~valid(batch[FEEDBACK])
+    yield "length_mismatch", mismatch | ((lengths != clicks.lengths) & ~no_clicks)
 
 
 def _bucket_rules(batch: pa.RecordBatch, lengths: np.ndarray) -> Iterator[Rule]:

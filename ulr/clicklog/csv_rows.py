@@ -19,10 +19,12 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 
 from ulr.clicklog.encoding import is_utf8
+from ulr.clicklog.events import with_no_clicks
 from ulr.clicklog.lines import cut_lines
 from ulr.clicklog.raw import shorten
 from ulr.clicklog.values import parse_texts, typed_columns
 from ulr.engine.columns import whole
+from ulr.warehouse.schema import FEEDBACK
 
 PIECE_BYTES = 64 << 10  # split again line by line if Arrow rejects it
 
@@ -100,6 +102,8 @@ def _typed(
     for name, text in folder.items():
         columns.setdefault(name, pa.repeat(pa.scalar(text, pa.string()), rows))
     arrays, bad = typed_columns(columns, schema, rows, parse_texts)
+    if FEEDBACK in schema.names:
+        arrays = with_no_clicks(arrays, schema, columns)
     problem = np.where(bad, "bad_type", np.full(rows, None, object))
     if not_utf8 is not None:
         problem[not_utf8] = "bad_encoding"

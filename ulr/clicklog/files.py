@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ulr.clicklog.damaged import printable
 from ulr.errors import UserError
-from ulr.warehouse.schema import OPTIONAL_COLUMNS
+from ulr.warehouse.schema import FEEDBACK, OPTIONAL_COLUMNS
 from ulr.warehouse.storage import Storage, StoredFile
 
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"  # Hive's and Spark's folder name for null
@@ -104,7 +104,9 @@ def folder_columns(path: str, schema: pa.Schema) -> dict[str, str | None]:
 
 def check_columns(names: Sequence[str], schema: pa.Schema, path: str) -> None:
     """Raise UserError if a file lacks a required column of the schema."""
-    missing = [n for n in schema.names if n not in names and n not in OPTIONAL_COLUMNS]
+    has_feedback = FEEDBACK in schema.names and FEEDBACK in names
+    optional = (*OPTIONAL_COLUMNS, "clicks", "clicked") if has_feedback else OPTIONAL_COLUMNS
+    missing = [n for n in schema.names if n not in names and n not in optional]
     if missing:
         other = "document set log.layout=impression"
         if "doc_id" in schema.names:

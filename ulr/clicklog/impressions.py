@@ -9,7 +9,7 @@ the same result, so map tasks and reducers use one `merge`. Fragments travel by 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +20,13 @@ from ulr.engine.shuffle import hash_parts, open_table, partition_blocks, unpack
 from ulr.kernels.hashing import hash_words
 from ulr.kernels.layout import Ragged, offsets_of
 from ulr.kernels.merge import group_keys
-from ulr.warehouse.schema import read_schema
+from ulr.warehouse.schema import FEEDBACK, pages_of, reading
 
 SEND_BYTES = 64 << 20  # fragments that a map task holds before it sends them
 PARTS_PER_TASK = 8  # a reducer assembles its sessions in this many parts, to bound its memory
 
 _SECOND_SEED = np.array([0x5E55], np.uint64)  # two hashes of a session id: 128 bits
-_ELEMENTS = ("position", "doc_id", "clicked")
+_ELEMENTS = ("position", "doc_id", "clicked", FEEDBACK)
 _NO_POSITION = -(2**31)
 
 Batches = Iterator[pa.RecordBatch]
@@ -70,7 +70,7 @@ def merge(table: pa.Table) -> pa.Table:
     table = table.combine_chunks()
     group, first = group_keys(hashes(table["session_id"]), _context(table))
     rows = Ragged(offsets_of(lists(table["position"]).lengths))
-    values = {name: whole(table[name]).flatten() for name in _ELEMENTS}
+    values = {name: whole(table[name]).flatten() for name in _elements(table)}
     position = values["position"].cast(pa.int64()).fill_null(_NO_POSITION).to_numpy()
     key = (group[rows.owner()] << 32) + (position - _NO_POSITION)
     if (key[1:] < key[:-1]).any():
@@ -78,7 +78,7 @@ def merge(table: pa.Table) -> pa.Table:
         values = {name: v.take(pa.array(order)) for name, v in values.items()}
         key = key[order]
     owner = key >> 32
-    copies = _copies(key, values["doc_id"], values["clicked"])
+    copies = _copies(key, values)
     if copies.any():
         values = {name: v.filter(pa.array(~copies)) for name, v in values.items()}
     lengths = np.bincount(owner[~copies], minlength=first.size)
@@ -91,8 +91,15 @@ def _from_rows(batch: pa.RecordBatch) -> pa.Table:
     """Return every row as a fragment."""
     ones = np.ones(batch.num_rows, np.int64)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    columns |= {name: list_array(ones, columns[name]) for name in _ELEMENTS}
+    if FEEDBACK in columns:  # which is enough, so `clicked` may be null
+        columns["clicked"] = columns["clicked"].fill_null(False)
+    columns |= {name: list_array(ones, columns[name]) for name in _elements(batch)}
     return pa.table(columns)
+
+
+def _elements(table: pa.Table | pa.RecordBatch) -> list[str]:
+    """Return the columns of documents."""
+    return [name for name in _ELEMENTS if name in table.schema.names]
 
 
 def _context(table: pa.Table) -> np.ndarray:
@@ -120,11 +127,13 @@ def _has_session(table: pa.Table) -> np.ndarray:
     return valid(column) & (np.diff(offsets) > 0)
 
 
-def _copies(key: np.ndarray, documents: pa.Array, clicked: pa.Array) -> np.ndarray:
-    """Return which elements equal the one before: same fragment, position, document and click."""
+def _copies(key: np.ndarray, values: Mapping[str, pa.Array]) -> np.ndarray:
+    """Return which elements equal the one before: same fragment, position, document and events."""
     same = np.append(False, key[1:] == key[:-1])
     if same.any():
-        rest = np.stack([hashes(documents), valid(documents), _click_codes(clicked)])
+        texts = [values[name] for name in ("doc_id", FEEDBACK) if name in values]
+        parts = [part for text in texts for part in (hashes(text), valid(text))]
+        rest = np.stack([*parts, _click_codes(values["clicked"])])
         same[1:] &= (rest[:, 1:] == rest[:, :-1]).all(axis=0)
     return same
 
@@ -179,11 +188,14 @@ def _pages(fragments: pa.Table) -> Batches:
     pages = fragments if plain.all() else fragments.filter(pa.array(plain))
     columns = {n: pages[n] for n in pages.column_names if n not in _ELEMENTS}
     columns |= {"doc_ids": pages["doc_id"], "clicks": pages["clicked"]}
-    table = pa.table({n: columns[n] for n in read_schema.names}).cast(read_schema)
+    if FEEDBACK in pages.column_names:
+        columns[FEEDBACK] = pages[FEEDBACK]
+    schema = reading(pages_of(columns), inside=True)
+    table = pa.table({n: columns[n] for n in schema.names}).cast(schema)
     yield from table.combine_chunks().to_batches()
     if not plain.all():
         rows = fragments.filter(pa.array(~plain)).to_pylist()
-        yield pa.RecordBatch.from_pylist(assemble_rows(rows), schema=read_schema)
+        yield pa.RecordBatch.from_pylist(assemble_rows(rows), schema=schema)
 
 
 def _is_plain(fragments: pa.Table) -> np.ndarray:

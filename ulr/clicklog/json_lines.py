@@ -15,13 +15,14 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from ulr.clicklog.encoding import is_utf8
+from ulr.clicklog.events import as_events
 from ulr.clicklog.lines import cut_lines
 from ulr.clicklog.numbers import flag_lists, flags, without_loss
 from ulr.clicklog.raw import shorten
 from ulr.clicklog.times import epoch_times, iso_times
 from ulr.clicklog.values import BAD, NOT_TEXT, decode, from_json, parse_texts, read_json
 from ulr.engine.columns import whole
-from ulr.warehouse.schema import TIMESTAMP
+from ulr.warehouse.schema import FEEDBACK, TIMESTAMP
 
 PIECE_BYTES = 64 << 10  # read again line by line if Arrow rejects it
 # Integers that Arrow reads faster than single lines, by the type that they stand for.
@@ -73,7 +74,8 @@ def _with_numbers(block: bytes, types: pa.Schema, schema: pa.Schema) -> pa.Schem
         kind = kinds.get(field.name)
         number = kind in (pa.int64(), pa.list_(pa.int64())) and kind == _INTEGERS.get(wanted)
         time = kind == pa.float64() and pa.types.is_timestamp(wanted)
-        fields.append(pa.field(field.name, kind) if number or time else field)
+        events = field.name == FEEDBACK and kind == pa.list_(wanted)
+        fields.append(pa.field(field.name, kind) if number or time or events else field)
     return pa.schema(fields)
 
 
@@ -102,6 +104,8 @@ def _typed(column: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     kind = column.type
     if kind == wanted:
         return column
+    if kind == pa.list_(wanted):
+        return as_events(column, wanted)
     if pa.types.is_timestamp(wanted):
         times = iso_times(column) if pa.types.is_string(kind) else epoch_times(column)
         return without_loss(column, times)

@@ -17,10 +17,11 @@ from ulr.clicklog.encoding import remove_rows
 from ulr.clicklog.raw import cell, row_text, shorten
 from ulr.engine.columns import hashes, lists
 from ulr.kernels.hashing import hash_lists
-from ulr.warehouse.schema import page_schema, plain_read_schema, quarantine_schema
+from ulr.warehouse.schema import FEEDBACK, pages_of, quarantine_schema_of, reading
 from ulr.warehouse.tables import Warehouse
 
 LENGTH = 300  # characters of a row that an example shows
+_LISTS = ("doc_ids", "clicks", FEEDBACK)
 _BAD = "bad:"  # prefix of the reasons among a date's counts
 
 
@@ -30,20 +31,21 @@ def quarantine_rows(pages: CheckedPages) -> pa.Table:
     A value that is too large, or a time that Python cannot represent, is only in `raw`.
     """
     bad = pa.array(pages.bad)
-    rows = pages.batch.take(bad).cast(plain_read_schema)
-    reason = pages.reason.take(bad)
-    columns = {name: rows[name] for name in quarantine_schema.names[1:]}
-    for name, large in (("too_large", ("doc_ids", "clicks")), ("date_out_of_range", ("shown_at",))):
+    own = pages_of(pages.batch.schema.names)
+    rows = pages.batch.take(bad).cast(reading(own))
+    reason, schema = pages.reason.take(bad), quarantine_schema_of(own)
+    columns = {name: rows[name] for name in schema.names[1:]}
+    for name, large in (("too_large", _LISTS), ("date_out_of_range", ("shown_at",))):
         chosen = pc.and_(pc.equal(reason, name), rows["raw"].is_null())
         if pc.any(chosen).as_py():
             wrong = chosen.to_numpy(zero_copy_only=False)
             columns["raw"] = pc.if_else(chosen, _texts(rows, wrong), columns["raw"])
-            columns |= {n: remove_rows(columns[n], wrong) for n in large}
-    return pa.table([reason, *columns.values()], schema=quarantine_schema)
+            columns |= {n: remove_rows(columns[n], wrong) for n in large if n in columns}
+    return pa.table([reason, *columns.values()], schema=schema)
 
 
 def _texts(rows: pa.RecordBatch, chosen: np.ndarray) -> pa.Array:
-    pages = rows.select(page_schema.names)
+    pages = rows.select(pages_of(rows.schema.names).names)
     return pa.array([row_text(pages.slice(at, 1)) if c else None for at, c in enumerate(chosen)],
                     pa.string())  # fmt: skip
 
@@ -62,8 +64,9 @@ def reasons_in(counts: Mapping[str, int]) -> Counter[str]:
 def sort_quarantine(rows: pa.Table) -> pa.Table:
     """Sort the rows by every column, so that the order does not depend on the tasks' input."""
     rows = rows.combine_chunks()
-    keys = {n: rows[n] for n in ("source", "reason", "session_id", "raw", *page_schema.names)}
-    keys |= {"doc_ids": _hash(rows["doc_ids"]), "clicks": _hash(rows["clicks"])}
+    names = pages_of(rows.column_names).names
+    keys = {n: rows[n] for n in ("source", "reason", "session_id", "raw", *names)}
+    keys |= {n: _hash(rows[n]) for n in _LISTS if n in names}
     order = [(name, "ascending") for name in keys]
     return rows.take(pc.sort_indices(pa.table(keys), sort_keys=order))
 
@@ -104,7 +107,7 @@ def _rows(warehouse: Warehouse, partition: str) -> Iterator[tuple[str, pa.Record
 
 def _text(row: dict[str, Any]) -> str:
     """Return the source text of an unreadable row, or the columns of a readable one."""
-    content = {n: row[n] for n in page_schema.names if row[n] is not None}
+    content = {n: row[n] for n in pages_of(row).names if row[n] is not None}
     text = row["raw"] or json.dumps(content, default=str, ensure_ascii=False)
     return shorten(text, LENGTH)
 

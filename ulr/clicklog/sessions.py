@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from ulr.warehouse.schema import impression_schema
+from ulr.warehouse.schema import FEEDBACK, impression_schema
 
 _OF_PAGE = ("query_id", "segment", "bucket", "swapped")
-_SHOWN = ("position", "doc_id", "clicked")
+_SHOWN = ("position", "doc_id", "clicked", FEEDBACK)
 
 Row = dict[str, Any]
 
@@ -35,8 +35,8 @@ def assemble_rows(fragments: list[Row]) -> list[Row]:
 
 def _orphan(row: Row) -> Row:
     """Return a row without a session id as a bad page."""
-    cells = row | {name: row[name][0] for name in _SHOWN}
-    known = {name: cells[name] for name in impression_schema.names}
+    cells = row | {name: row[name][0] for name in _columns(row)}
+    known = {name: cells[name] for name in (*impression_schema.names, FEEDBACK) if name in cells}
     return row | {
         "doc_ids": row["doc_id"],
         "clicks": row["clicked"],
@@ -46,19 +46,27 @@ def _orphan(row: Row) -> Row:
 
 
 def _page(fragments: list[Row]) -> Row:
-    copies = [shown for f in fragments for shown in zip(*(f[name] for name in _SHOWN), strict=True)]
+    names = _columns(fragments[0])
+    copies = [shown for f in fragments for shown in zip(*(f[name] for name in names), strict=True)]
     shown = sorted(set(copies), key=lambda s: [(v is not None, v) for v in s])
-    problem = _problem(fragments, [position for position, _, _ in shown])
-    text = "[" + ",".join(_to_json(dict(zip(_SHOWN, s, strict=True))) for s in shown) + "]"
+    problem = _problem(fragments, [position for position, *_ in shown])
+    text = "[" + ",".join(_to_json(dict(zip(names, s, strict=True))) for s in shown) + "]"
+    lists = {name: [s[at] for s in shown] for at, name in enumerate(names)}
     return {
         "session_id": fragments[0]["session_id"],
         **{name: _least(f[name] for f in fragments) for name in (*_OF_PAGE, "shown_at", "source")},
-        "doc_ids": [document for _, document, _ in shown],
-        "clicks": [clicked for _, _, clicked in shown],
+        "doc_ids": lists["doc_id"],
+        "clicks": lists["clicked"],
+        FEEDBACK: lists.get(FEEDBACK),
         "problem": problem,
         "raw": (_greatest(f["raw"] for f in fragments) or text) if problem else None,
         "repeats": len(copies) - len(shown) + sum(f["repeats"] for f in fragments),
     }
+
+
+def _columns(row: Row) -> list[str]:
+    """Return the columns of documents that the row has."""
+    return [name for name in _SHOWN if name in row]
 
 
 def _problem(fragments: list[Row], positions: list[int | None]) -> str | None:

@@ -6,7 +6,8 @@ The defaults and the meaning of each setting are in `conf/base.yaml` only.
 from __future__ import annotations
 
 import datetime as dt
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -14,6 +15,8 @@ from ulr.experiments.buckets import parse_bucket
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
+MAX_LEVELS = 16  # of feedback
+_NOT_A_NAME = re.compile(r"\s*(?:\[|[-+]?[0-9.]+\s*$)")
 
 
 class Section(BaseModel):
@@ -29,6 +32,7 @@ class Warehouse(Section):
     keep_days: Annotated[float, Field(ge=0)]
     retention_days: Count | None
     quarantine_days: Count | None
+    views: dict[Literal["duckdb", "spark", "trino"], str]
 
 
 class Examination(Section):
@@ -109,6 +113,7 @@ class Simulate(Section):
     binarize: Count | None
     examination: Examination
     clicks: Clicks
+    feedback: dict[str, Fraction]
     segments: list[Segment]
     swaps: list[Swap]
 
@@ -136,6 +141,22 @@ class Log(Section):
     max_bad_fraction: Fraction
     min_pages: Annotated[int, Field(ge=0)]
     max_repeated_ids: Annotated[int, Field(ge=0)]
+    feedback: dict[str, Annotated[float, Field(gt=0)]]
+
+    @model_validator(mode="after")
+    def _check_feedback(self) -> Log:
+        gains = self.feedback
+        wrong = [name for name in gains if not name.strip() or _NOT_A_NAME.match(name)]
+        if wrong:
+            raise ValueError(
+                f"feedback: {wrong[0]!r} is no name of an event; numbers in the log are levels, "
+                "counted from 1, whose events are named here"
+            )
+        if len(set(gains.values())) < len(gains):
+            raise ValueError("feedback: two events have one gain; give each event its own")
+        if len(gains) > MAX_LEVELS:
+            raise ValueError(f"feedback: {len(gains)} events; at most {MAX_LEVELS} are possible")
+        return self
 
 
 class Groups(Section):
@@ -173,8 +194,8 @@ class Propensities(Section):
     """Estimation of theta and psi."""
 
     estimator: Literal[
-        "single_swap", "adjacent_chain", "combined", "shuffle", "all_pairs", "pivot", "adjacent",
-        "regression_em", "affine", "given",
+        "auto", "single_swap", "adjacent_chain", "combined", "shuffle", "all_pairs", "pivot",
+        "adjacent", "regression_em", "affine", "given",
     ]  # fmt: skip
     joint: Literal["all_swaps", "pair_swaps", "none"]
     browsing_model: Literal["auto", "independent", "continuous", "row_skipping"]
@@ -223,6 +244,10 @@ class Features(Section):
     """Features of documents, and golden labels."""
 
     path: str
+    table: str | None
+    columns: Literal["all"] | list[str] | None
+    keys: dict[Literal["query_id", "doc_id", "features", "label", "dt"], str]
+    as_of: Literal["latest", "day"]
 
 
 class Pairs(Section):
@@ -341,6 +366,18 @@ class Settings(Section):
     mlflow: Mlflow
     promote: Promote
     score: Score
+
+    @model_validator(mode="before")
+    @classmethod
+    def _same_features(cls, values: Any) -> Any:
+        """Replace the features of regression-EM by those of the models, where they are the same."""
+        try:
+            em, path = values["propensities"]["regression_em"], values["features"]["path"]
+        except (KeyError, TypeError):
+            return values
+        if isinstance(em, dict) and em.get("features") == "features.path":
+            em["features"] = path
+        return values
 
     def with_method(self, method: str) -> Settings:
         """Return the settings with another method."""

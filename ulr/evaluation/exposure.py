@@ -64,17 +64,23 @@ def estimate_relevance(
     *,
     affine: bool,
     policy: bool,
+    gain: float = 1.0,
 ) -> Relevance:
-    """Return the relevance of the shown documents; no list is deeper than the curves."""
+    """Return the relevance of the shown documents; no list is deeper than the curves.
+
+    gain: of the highest level of feedback, all of which have the trust bias of clicks.
+    """
     curves = [_alpha_beta(examination, affine) for examination in (pooled, *by_segment.values())]
     alpha, beta = (np.stack(part) for part in zip(*curves, strict=True))
+    beta = gain * beta
     curve = curve_of_groups(shown, by_segment)[shown.group]
     sessions = shown.sessions[shown.group].astype(float)
     n_alpha = sessions * alpha[curve, shown.position - 1]
     corrected = shown.clicks - sessions * beta[curve, shown.position - 1]
     unit = np.arange(curve.size)
     if policy:
-        unit, _ = group_keys(shown.window.row_of.view(np.uint64), curve.astype(np.uint64))
+        documents = shown.row_hash[shown.window.row_of]
+        unit, _ = group_keys(documents, curve.astype(np.uint64))
     count = int(unit.max(initial=-1)) + 1
     exposed = np.bincount(unit, n_alpha, count)
     rate = np.bincount(unit, corrected, count) / exposed

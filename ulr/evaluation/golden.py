@@ -18,6 +18,7 @@ from ulr.evaluation.shown import ShownDocuments
 from ulr.evaluation.totals import Column
 from ulr.features.window import Window
 from ulr.kernels.layout import Ragged
+from ulr.kernels.merge import group_keys
 from ulr.kernels.ranking_metrics import metric_names, ranking_metrics
 
 NDCG_CUTS = (1, 3, 5, 10)
@@ -40,19 +41,24 @@ class LabelledLists:
 
 
 def load_labels(shown: ShownDocuments, max_label: int) -> LabelledLists:
-    """Collect the labels of documents with features, by query and hash of the document."""
+    """Collect the labels of documents with features, by query and hash of the document.
+
+    A document with rows for several days is judged by the first of them, the latest.
+    """
     window = shown.window
     rows = np.flatnonzero((window.labels >= 0) & (window.feature_row >= 0))
     _check_labels(window, rows, max_label)
+    document, first = group_keys(np.zeros_like(shown.row_hash), shown.row_hash)
+    rows = rows[np.unique(document[rows], return_index=True)[1]]
     query = np.searchsorted(window.query_rows, rows, side="right")
     rows = rows[np.lexsort((shown.row_hash[rows], query))]
-    index = np.full(window.labels.size, -1)
-    index[rows] = np.arange(rows.size)
+    index = np.full(first.size, -1)
+    index[document[rows]] = np.arange(rows.size)
     return LabelledLists(
         row=window.feature_row[rows],
         labels=window.labels[rows].astype(float),
         offsets=np.searchsorted(np.sort(rows), window.query_rows).astype(np.int64),
-        of_shown=index[window.row_of],
+        of_shown=index[document[window.row_of]],
         max_label=max_label,
     )
 

@@ -23,6 +23,7 @@ from ulr.evaluation.totals import Column
 from ulr.features.window import Window, cut_window
 from ulr.kernels.layout import WeightedPairs
 from ulr.pairs.config import make_pair_config
+from ulr.pairs.gains import ONE_LEVEL
 from ulr.propensity.examination import Examination
 
 LOGGING = "logging"  # the ranking that was shown, as a subject beside the models
@@ -30,13 +31,18 @@ LOGGING = "logging"  # the ranking that was shown, as a subject beside the model
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """Examination and settings of an evaluation. against: pairs of models to compare."""
+    """Examination and settings of an evaluation. against: pairs of models to compare.
+
+    increments: of the gains of the levels of feedback. With several levels, metrics of clicks are
+    those of expected gain.
+    """
 
     settings: Evaluate
     pooled: Examination
     by_segment: Mapping[str, Examination] = field(default_factory=dict)
     sigmoid: float = 1.0
     against: Sequence[tuple[str, str]] = ()
+    increments: tuple[float, ...] = ONE_LEVEL
 
     @property
     def affine(self) -> bool:
@@ -136,9 +142,11 @@ def is_lower_better(name: str) -> bool:
 
 def load_evidence(window: Window, plan: EvaluationPlan) -> Evidence:
     """Prepare the held-out data of a window's queries."""
-    whole = load_shown(window)
+    whole = load_shown(window, plan.increments)
     deep = whole.lists.lengths.max(initial=0) > plan.pooled.depth
-    shown = load_shown(cut_window(window, plan.pooled.depth)) if deep else whole
+    shown = whole
+    if deep:
+        shown = load_shown(cut_window(window, plan.pooled.depth), plan.increments)
     policy = plan.settings.weights == "policy"
     joint = make_pair_config("joint", plan.pooled, plan.by_segment, co_click_variance=np.inf)
     return Evidence(
@@ -147,9 +155,14 @@ def load_evidence(window: Window, plan: EvaluationPlan) -> Evidence:
         whole=whole,
         labelled=load_labels(whole, plan.settings.max_label),
         relevance=estimate_relevance(
-            shown, plan.pooled, plan.by_segment, affine=plan.affine, policy=policy
+            shown,
+            plan.pooled,
+            plan.by_segment,
+            affine=plan.affine,
+            policy=policy,
+            gain=sum(plan.increments),
         ),
-        pairs=weigh_shown(shown, joint),
+        pairs=weigh_shown(shown, joint, plan.increments),
     )
 
 

@@ -8,20 +8,24 @@ co-clicks and without the shift to nonnegative values.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ulr.evaluation.shown import ShownDocuments
 from ulr.evaluation.totals import Column
 from ulr.kernels.layout import WeightedPairs
 from ulr.pairs.config import PairConfig
-from ulr.pairs.weighting import weigh_histograms
+from ulr.pairs.weighting import weigh_levels
 
 
-def weigh_shown(shown: ShownDocuments, config: PairConfig) -> WeightedPairs:
+def weigh_shown(
+    shown: ShownDocuments, config: PairConfig, increments: Sequence[float]
+) -> WeightedPairs:
     """Return the pairs of every displayed list with a click, with both weights."""
     table_of = shown.window.tables_of(config.segments)
     own = config.tables[0]  # of the method, not of its validation loss
-    return weigh_histograms(shown.window.histograms, table_of, own, config.raw)[0]
+    return weigh_levels(shown.window.levels, increments, table_of, own, config.raw)[0]
 
 
 def pair_loss(

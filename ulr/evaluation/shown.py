@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,14 +11,16 @@ from ulr.engine.columns import hashes
 from ulr.features.window import Window
 from ulr.kernels.layout import Ragged
 from ulr.kernels.patterns import count_positions
+from ulr.pairs.gains import ONE_LEVEL, sum_clicks
 
 
 @dataclass(frozen=True)
 class ShownDocuments:
     """The documents of many displayed lists (groups), list after list; all arrays are int64.
 
-    Per document: group and query (indices), position (from 1), clicks, feature_row (row of the
-    window's feature matrix, -1 without features). Per group: sessions. row_hash: uint64 per row of
+    Per document: group and query (indices), position (from 1), clicks (with levels of feedback:
+    float64, the sum of their gains), feature_row (row of the window's feature matrix, -1 without
+    features). Per group: sessions. row_hash: uint64 per row of
     the window, a hash of query and document.
     """
 
@@ -65,18 +68,18 @@ class ShownDocuments:
         return ranks
 
 
-def load_shown(window: Window) -> ShownDocuments:
-    """Lay out the documents of the window's groups."""
+def load_shown(window: Window, increments: Sequence[float] = ONE_LEVEL) -> ShownDocuments:
+    """Lay out the documents of the window's groups. increments: of the gains of its levels."""
     lists = Ragged(window.histograms.group_docs)
     group = lists.owner()
-    sessions, clicks = count_positions(lists.lengths, window.histograms.patterns)
+    sessions, _ = count_positions(lists.lengths, window.histograms.patterns)
     return ShownDocuments(
         window=window,
         lists=lists,
         group=group,
         query=window.query[group],
         position=lists.within() + 1,
-        clicks=clicks,
+        clicks=sum_clicks(window.levels, increments),
         feature_row=window.feature_row[window.row_of],
         sessions=sessions,
         row_hash=_hash_rows(window),

@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
-from ulr.config.settings import Evaluate
+from ulr.config.settings import Evaluate, Features
 from ulr.errors import UserError
 from ulr.evaluation.metrics import EvaluationPlan
 from ulr.evaluation.tasks import EVALUATED, evaluate_partition
 from ulr.evaluation.totals import STAGE, Totals, metrics_table, read_totals
-from ulr.features.files import find_features
+from ulr.features.source import open_features
 from ulr.features.split import Split
 from ulr.features.stage import WindowInputs, WindowTable, gather_window
-from ulr.models.booster import check_order
+from ulr.models.booster import check_features
+from ulr.pairs.gains import NO_FEEDBACK, ONE_LEVEL, increments_of
 from ulr.propensity.examination import Examination
 from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.stage import fingerprint, publish_if_changed
@@ -54,31 +55,36 @@ def build_evaluation(
     models: Mapping[str, str],
     *,
     propensities: tuple[Examination, dict[str, Examination]],
-    features: str,
+    features: Features,
     test_fraction: float,
     evaluate: Evaluate,
     sigmoid: float = 1.0,
+    feedback: Mapping[str, float] = NO_FEEDBACK,
     partition: str = "",
     force: bool = False,
 ) -> EvaluationOutcome:
     """Publish `metrics` of the models and of the difference between every two of them.
 
-    models: LightGBM text by name. features: path of the features table.
+    models: LightGBM text by name. feedback: gains of events.
     """
     by_query = evaluate.holdout == "query"
     if by_query and test_fraction == 0:
         raise UserError(NO_HOLDOUT)
-    feature_files = find_features(features)
-    check_order(feature_files, models)
-    plan = EvaluationPlan(evaluate, *propensities, sigmoid, list(combinations(models, 2)))
+    source = open_features(start_spark, features, dates)
+    names = source.names()
+    check_features(names, source.where, models)
     window_inputs = WindowInputs(
-        warehouse, dates, feature_files, use="test", partitions=evaluate.partitions
+        warehouse, dates, source, use="test", partitions=evaluate.partitions
+    )
+    increments = increments_of(feedback, window_inputs.levels)
+    plan = EvaluationPlan(
+        evaluate, *propensities, sigmoid, list(combinations(models, 2)), increments
     )
 
     def write(metrics: WriteTransaction) -> Totals:
         window = gather_window(start_spark, window_inputs, force=force)
         totals = evaluate_models(
-            start_spark(), window, models, plan,
+            start_spark(), window, models, plan, names=names,
             split="test" if by_query else "all", test_fraction=test_fraction,
         )  # fmt: skip
         if not totals.sums:
@@ -95,10 +101,11 @@ def build_evaluation(
         _partition(partition or next(iter(models))),
         inputs={
             "groups": window_inputs.fingerprints["groups"],
-            "features": feature_files.identity,
+            "features": source.identity,
             "models": {name: fingerprint(text) for name, text in models.items()},
             "propensities": fingerprint(_examination_values(plan)),
-        },
+        }
+        | ({} if increments == ONE_LEVEL else {"increments": increments}),
         settings=evaluate.model_dump()
         | {"test_fraction": test_fraction if by_query else 0.0, "sigmoid": sigmoid},
         write=write,
@@ -114,11 +121,15 @@ def evaluate_models(
     models: Mapping[str, str],
     plan: EvaluationPlan,
     *,
+    names: Sequence[str] = (),
     split: Split = "all",
     test_fraction: float = 0.0,
 ) -> Totals:
-    """Evaluate models (LightGBM text by name) in Spark tasks; the driver collects totals only."""
-    evaluate = partial(evaluate_partition, models=dict(models), plan=plan.for_tasks())
+    """Evaluate models (LightGBM text by name) in Spark tasks; the driver collects totals only.
+
+    names: of the features of the window, if known.
+    """
+    evaluate = partial(evaluate_partition, models=dict(models), plan=plan.for_tasks(), names=names)
     tasks = window.map(spark, evaluate, EVALUATED, split=split, test_fraction=test_fraction)
     parts = (read_totals(row.totals) for row in sorted(tasks.collect()))
     return reduce(add, parts, Totals()).with_propensity_errors(plan.scatter)

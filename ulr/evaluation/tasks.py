@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +18,18 @@ EVALUATED = "part string, totals string"  # columns of the batches of `evaluate_
 
 
 def evaluate_partition(
-    name: str, queries: pa.Table, *, models: Mapping[str, str], plan: EvaluationPlan
+    name: str,
+    queries: pa.Table,
+    *,
+    models: Mapping[str, str],
+    plan: EvaluationPlan,
+    names: Sequence[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Return one row with the totals of a partition. queries: rows of `window_schema`."""
-    scorers = {name: load_scorer(text, name) for name, text in models.items()}
+    """Return one row with the totals of a partition.
+
+    queries: rows of `window_schema`. names: of their features, if known.
+    """
+    scorers = {name: load_scorer(text, name, names) for name, text in models.items()}
     totals = evaluate_queries(queries, scorers, plan)
     yield pa.RecordBatch.from_pydict({"part": [name], "totals": [totals.to_json()]})
 

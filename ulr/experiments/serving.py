@@ -1,7 +1,8 @@
 """Swap experiments on the serving side: assign a request to a bucket and arm, and order its page.
 
 A serving system needs only this file and `buckets.py`. The same request id, salt and plan give the
-same assignment on every server; a different salt gives an independent assignment.
+same assignment on every server; a different salt gives an independent assignment. Servers in other
+languages repeat the hash of `_uniform`; docs/serving-experiments.md has Java and JavaScript.
 
     plan = load_plan(open("plan.json").read())
     chosen = assign(request_id, plan, len(documents))
@@ -38,12 +39,12 @@ class Plan(NamedTuple):
 class Assignment(NamedTuple):
     """The values to log, bucket and swapped; both are None for a request in no bucket.
 
-    seed: determines the order of a page in a shuffle; it need not be logged.
+    seed: the salt and the request id, which order the page of a shuffle; it need not be logged.
     """
 
     bucket: str | None
     swapped: bool | None
-    seed: str = ""
+    seed: tuple[str, ...] = ()
 
 
 NONE = Assignment(None, None)
@@ -86,7 +87,7 @@ def assign(request_id: str, plan: Plan, length: int) -> Assignment:
             if bucket.last_position > length:
                 return NONE
             if bucket.shuffled is not None:
-                return Assignment(name, True, f"{len(plan.salt)}:{plan.salt}{request_id}")
+                return Assignment(name, True, (plan.salt, request_id))
             arm = _uniform(plan.salt, "arm", name, request_id)
             return Assignment(name, arm < plan.swapped_fraction(name))
         draw -= fraction
@@ -94,19 +95,26 @@ def assign(request_id: str, plan: Plan, length: int) -> Assignment:
 
 
 def arrange(documents: Sequence[Document], chosen: Assignment) -> list[Document]:
-    """Return the documents in the order to show."""
+    """Return the documents in the order to show.
+
+    A shuffle sorts the documents by a hash of salt, request id and their index, counted from 0.
+    """
     if chosen.bucket is None or not chosen.swapped:
         return list(documents)
     bucket, length = parse_bucket(chosen.bucket), len(documents)
     if bucket.shuffled is None:
         return [documents[i] for i in permutation(bucket, length)]
     first = range(min(bucket.shuffled or length, length))
-    order = sorted(first, key=lambda i: _uniform("order", chosen.seed, str(i)))
+    order = sorted(first, key=lambda i: _uniform("order", *chosen.seed, str(i)))
     return [documents[i] for i in order] + list(documents[len(first) :])
 
 
 def _uniform(*parts: str) -> float:
-    """Return a hash of the length-prefixed parts as a number in [0, 1)."""
-    text = "".join(f"{len(part)}:{part}" for part in parts)
-    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-    return (int.from_bytes(digest, "big") >> 11) / 2.0**53
+    """Return a hash of the parts as a number in [0, 1).
+
+    Hashed is each part in UTF-8, after its length in bytes and a colon. The number is the first 53
+    bits of the SHA-256, so that a double holds it exactly.
+    """
+    encoded = [part.encode() for part in parts]
+    digest = hashlib.sha256(b"".join(b"%d:%b" % (len(part), part) for part in encoded)).digest()
+    return (int.from_bytes(digest[:8], "big") >> 11) / 2.0**53

@@ -1,36 +1,29 @@
-"""Feature files: Parquet with the features schema, or LETOR text."""
+"""Feature files: Parquet or LETOR text, of one date, or of the dates of a window."""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from ulr.clicklog.damaged import naming_file
-from ulr.clicklog.encoding import invalid_rows
-from ulr.engine.columns import list_array, without_views
-from ulr.errors import InvalidData, UserError
-from ulr.features.letor import read_letor
-from ulr.features.shown import ShownQueries
+from ulr.errors import UserError
+from ulr.features.layout import ALL, DATE, FeatureLayout, may_be_date, valid_names
 from ulr.warehouse.filesystem import open_filesystem
-from ulr.warehouse.schema import features_schema
 from ulr.warehouse.storage import Storage, StoredFile
 
-BATCH_ROWS = 65_536
 _PART_BYTES = 64 << 20  # larger files are read by several tasks
-_NAMES = "names"  # metadata of the column `features`: a JSON list of feature names
+NAMES = "names"  # metadata of the column `features`: a JSON list of feature names
 _SPARK_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
-_LETOR_SUFFIXES = (".txt", ".txt.gz", ".letor", ".svm")
-# Characters that LightGBM's text format does not allow in feature names.
-_INVALID_IN_NAMES = re.compile(r'[\s",:\[\]{}]')
+LETOR_SUFFIXES = (".txt", ".txt.gz", ".letor", ".svm")
+_EPOCH = dt.date(1970, 1, 1)
 
 
 class FeaturePart(NamedTuple):
@@ -44,19 +37,44 @@ class FeaturePart(NamedTuple):
 
 @dataclass(frozen=True)
 class FeatureFiles:
-    """The files of a features table, on the filesystem of `url`."""
+    """The files of a features table, on the filesystem of `url`.
+
+    every   the columns of the layout must be all numeric columns of every file
+    by_day  rows are read with their day: a (query, document) has features of several days
+    days    dates to read, in days since 1970, of a table that has dates; None: all rows
+    folder_days  the date of each file, where folders have it; empty: rows have it
+    """
 
     url: str
     files: list[StoredFile]
+    layout: FeatureLayout = field(default_factory=FeatureLayout)
+    every: bool = False
+    by_day: bool = False
+    days: tuple[int, ...] | None = None
+    folder_days: tuple[int, ...] = ()
 
     @property
     def paths(self) -> list[str]:
         return [file.path for file in self.files]
 
     @property
-    def identity(self) -> list[list[object]]:
-        """Name, size and modification time of each file, for fingerprints."""
-        return [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in self.files]
+    def where(self) -> str:
+        """The first file, for messages."""
+        return self.files[0].path
+
+    @property
+    def identity(self) -> Any:
+        """What decides the rows, for fingerprints: name, size and time of the files, the layout."""
+        files = [[f.path.rpartition("/")[2], f.size, f.mtime_ns] for f in self.files]
+        if self.layout.is_default and self.days is None:
+            return files
+        return {
+            "files": files,
+            "keys": dict(self.layout.keys),
+            "columns": self.layout.columns,
+            "by_day": self.by_day,
+            "days": self.folder_days or self.days,
+        }
 
     @property
     def size(self) -> int:
@@ -67,160 +85,174 @@ class FeatureFiles:
         """Return all files, those of many megabytes in several parts."""
         parts = []
         for number, file in enumerate(self.files):
-            of = 1 if file.path.endswith(_LETOR_SUFFIXES) else max(1, file.size // _PART_BYTES)
+            of = 1 if file.path.endswith(LETOR_SUFFIXES) else max(1, file.size // _PART_BYTES)
             parts += [FeaturePart(number, k, of, file.size // of) for k in range(of)]
         return parts
 
     def names(self) -> list[str]:
-        """Return the names of the features; empty if the first file has none."""
-        return feature_names(self.url, self.files[0].path)
+        """Return the names of the features; empty if neither columns nor metadata have them."""
+        return self.layout.names or feature_names(
+            self.url, self.files[0].path, self.layout.column("features")
+        )
 
 
-def find_features(url: str) -> FeatureFiles:
-    """Return the file at `url`, or all files of a folder; raise UserError if there are none."""
+def find_features(
+    url: str,
+    layout: FeatureLayout | None = None,
+    *,
+    dates: Sequence[dt.date] = (),
+    by_day: bool = False,
+) -> FeatureFiles:
+    """Return the file at `url`, or all files of a folder; raise UserError if there are none.
+
+    Of a table with dates (a column, or folders dt=DATE) these are the files of the latest date up
+    to the last of `dates`; by_day: those of all `dates`.
+    """
+    layout = layout or FeatureLayout()
     fs, path = open_filesystem(url)
     info = fs.get_file_info(path)
     if info.type == pafs.FileType.File:
-        return FeatureFiles(url, [StoredFile(path, info.size, info.mtime_ns)])
-    storage = Storage(url)
-    files = [StoredFile(storage.path(f.path), f.size, f.mtime_ns) for f in storage.files()]
+        files = [StoredFile(path, info.size, info.mtime_ns)]
+    else:
+        storage = Storage(url)
+        files = [StoredFile(storage.path(f.path), f.size, f.mtime_ns) for f in storage.files()]
     if not files:
         raise UserError(f"no feature files at {url!r}; set features.path to a folder or file")
-    return FeatureFiles(url, files)
+    found = _of_dates(FeatureFiles(url, files, layout), dates, by_day)
+    return _checked(found)
 
 
-def feature_names(url: str, path: str) -> list[str]:
-    """Return the names of a file's features; empty if it has none."""
-    if path.endswith(_LETOR_SUFFIXES):
+def _of_dates(found: FeatureFiles, dates: Sequence[dt.date], by_day: bool) -> FeatureFiles:
+    """Return the files of the dates to read, with the days of the rows to read."""
+    folders = [folder_day(path, found.layout.column(DATE)) for path in found.paths]
+    in_folders = [day for day in folders if day is not None]
+    if in_folders and len(in_folders) < len(folders):
+        other = found.paths[folders.index(None)]
+        raise UserError(f"{other} is in no folder with a date, as other features are; move it")
+    days = [{day} for day in in_folders] or _days_of_rows(found, by_day)
+    if not days:
+        return found
+    chosen = chosen_days(set().union(*days), dates, by_day, f"features at {found.url!r}")
+    kept = [n for n, own in enumerate(days) if own.intersection(chosen)]
+    return replace(
+        found,
+        files=[found.files[n] for n in kept],
+        days=chosen,
+        by_day=by_day,
+        folder_days=tuple(in_folders[n] for n in kept) if in_folders else (),
+    )
+
+
+def chosen_days(
+    days: set[int], dates: Sequence[dt.date], by_day: bool, source: str
+) -> tuple[int, ...]:
+    """Return the days of a table to read: the latest up to the last date; by_day: all dates.
+
+    days: of the table, since 1970-01-01. Raises UserError if it has none of them.
+    """
+    wanted = [day_number(date) for date in dates] if dates else [max(days)]
+    chosen = days.intersection(wanted) if by_day else {d for d in days if d <= wanted[-1]}
+    if not chosen:
+        first, last = (_EPOCH + dt.timedelta(days=bound) for bound in (min(days), max(days)))
+        window = f"{dates[0]} to {dates[-1]}" if by_day else f"or before {dates[-1]}"
+        raise UserError(
+            f"{source} have no date {window}; they have {first} to {last}; give other dates, or "
+            "write the features of these"
+        )
+    return tuple(sorted(chosen)) if by_day else (max(chosen),)
+
+
+def day_number(date: dt.date) -> int:
+    """Return the days since 1970-01-01."""
+    return (date - _EPOCH).days
+
+
+def folder_day(path: str, column: str) -> int | None:
+    """Return the date of a folder such as dt=2026-01-31 in the path."""
+    for folder in path.split("/")[:-1]:
+        name, equals, value = folder.partition("=")
+        if equals and name == column:
+            try:
+                return day_number(dt.date.fromisoformat(value))
+            except ValueError:
+                raise UserError(
+                    f"{path}: {folder} is not a date, such as {column}=2026-01-31"
+                ) from None
+    return None
+
+
+def _days_of_rows(found: FeatureFiles, by_day: bool) -> list[set[int]]:
+    """Return the days in each file's column of dates; empty without such a column."""
+    layout, column = found.layout, found.layout.column(DATE)
+    letor = found.where.endswith(LETOR_SUFFIXES)
+    schema = pa.schema([]) if letor else schema_of(found.url, found.where)
+    needed = by_day or DATE in layout.keys
+    if column not in schema.names or not (needed or may_be_date(schema.field(column).type)):
+        if needed:
+            setting = "features.as_of=day" if by_day else "features.keys.dt"
+            raise UserError(
+                f"{setting}: {found.where} has no column {column} with the date of each row; set "
+                f"features.keys.dt to such a column, or write folders {column}=DATE"
+            )
+        return []
+    fs, _ = open_filesystem(found.url)
+    days = []
+    for path in found.paths:
+        with naming_file(path, "Parquet file"):
+            dates = pq.read_table(path, columns=[column], filesystem=fs, partitioning=None)
+        distinct = pc.unique(dates[column].combine_chunks())
+        own = layout.days(pa.record_batch([distinct], names=[column]), path)
+        days.append(set() if own is None else set(own.tolist()))
+    return days
+
+
+def _checked(found: FeatureFiles) -> FeatureFiles:
+    """Return the files with the columns that ALL stands for; check the columns of the first."""
+    if found.layout.is_default:
+        return found
+    if found.where.endswith(LETOR_SUFFIXES):
+        raise UserError(
+            f"{found.where} is LETOR text, which has no columns; set features.columns and "
+            "features.keys for Parquet only"
+        )
+    schema = schema_of(found.url, found.where)
+    layout = found.layout.resolved(schema, found.where)
+    layout.check(schema, found.where)
+    return replace(found, layout=layout, every=found.layout.columns == ALL)
+
+
+def schema_of(url: str, path: str) -> pa.Schema:
+    """Return the Arrow schema of a Parquet file."""
+    fs, _ = open_filesystem(url)
+    with naming_file(path, "Parquet file"), fs.open_input_file(path) as stream:
+        return pq.ParquetFile(stream).schema_arrow
+
+
+def feature_names(url: str, path: str, column: str = "features") -> list[str]:
+    """Return the names in the metadata of a file's column of features; empty if it has none."""
+    if path.endswith(LETOR_SUFFIXES):
         return []
     fs, _ = open_filesystem(url)
     with naming_file(path, "Parquet file"), fs.open_input_file(path) as stream:
-        return _names(pq.ParquetFile(stream), path)
+        return names_in(pq.ParquetFile(stream), path, column)
 
 
-def with_names(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return the table with feature names in the metadata of its column `features`."""
-    index = table.schema.get_field_index("features")
-    field = table.schema.field(index).with_metadata({_NAMES: json.dumps(list(names))})
-    return table.cast(table.schema.set(index, field))
-
-
-def read_features(
-    features: FeatureFiles,
-    part: FeaturePart,
-    names: Sequence[str] = (),
-    shown: ShownQueries | None = None,
-) -> Iterator[pa.Table]:
-    """Yield the rows of a part in batches with `features_schema`; a missing label is null.
-
-    names: feature names of the first file; InvalidData if the names of this file differ.
-    shown: queries to read. Row groups without any of them are not read.
-    """
-    path = features.paths[part.file]
-    if path.endswith(_LETOR_SUFFIXES):
-        yield _chosen(_letor_table(features.url, path), shown)
-        return
-    fs, _ = open_filesystem(features.url)
-    with naming_file(path, "Parquet file"), fs.open_input_file(path) as stream:
-        file = pq.ParquetFile(stream, page_checksum_verification=True)
-        columns = _check_columns(file, path)
-        if difference := name_difference(names, _names(file, path)):
-            raise InvalidData(f"{path}: {difference} in another file; write all files in one order")
-        first, last = (file.num_row_groups * k // part.of for k in (part.k, part.k + 1))
-        groups = [g for g in range(first, last) if _any_shown(file, g, shown)]
-        if not groups:
-            return
-        for batch in file.iter_batches(BATCH_ROWS, groups, columns, use_threads=False):
-            yield _chosen(_typed(batch, path), shown)
-
-
-def _any_shown(file: pq.ParquetFile, group: int, shown: ShownQueries | None) -> bool:
-    if shown is None:
-        return True
-    ids = file.read_row_group(group, columns=["query_id"], use_threads=False)["query_id"]
-    return bool(shown.contains(ids.cast(pa.string())).any())
-
-
-def _chosen(table: pa.Table, shown: ShownQueries | None) -> pa.Table:
-    return table if shown is None else table.filter(pa.array(shown.contains(table["query_id"])))
-
-
-def _check_columns(file: pq.ParquetFile, path: str) -> list[str]:
-    columns = [n for n in features_schema.names if n in file.schema_arrow.names]
-    missing = [n for n in features_schema.names if n not in columns and n != "label"]
-    if missing:
-        raise InvalidData(f"{path}: no column {missing[0]}; expected query_id, doc_id, features")
-    return columns
-
-
-def name_difference(expected: Sequence[str], names: Sequence[str]) -> str:
-    """Return a text on the first difference of two lists of names; "" if equal or one is empty."""
-    if not expected or not names or list(expected) == list(names):
-        return ""
-    if len(expected) != len(names):
-        return f"{len(names)} features instead of {len(expected)}"
-    i = next(i for i, pair in enumerate(zip(expected, names, strict=True)) if len(set(pair)) > 1)
-    return f"feature {i + 1} is {names[i]} instead of {expected[i]}"
-
-
-def _names(file: pq.ParquetFile, path: str) -> list[str]:
-    """Return the feature names in the column's Arrow metadata, or else in its Spark metadata."""
+def names_in(file: pq.ParquetFile, path: str, column: str = "features") -> list[str]:
+    """Return the feature names in a column's Arrow metadata, or else in its Spark metadata."""
     schema = file.schema_arrow
-    index = schema.get_field_index("features")
-    text = (schema.field(index).metadata or {}).get(_NAMES.encode()) if index >= 0 else None
+    index = schema.get_field_index(column)
+    text = (schema.field(index).metadata or {}).get(NAMES.encode()) if index >= 0 else None
     if text is not None:
         content = json.loads(text)
     else:
         spark_schema = json.loads((file.metadata.metadata or {}).get(_SPARK_METADATA, b"{}"))
         columns = {f["name"]: f["metadata"] for f in spark_schema.get("fields", [])}
-        content = columns.get("features", {}).get(_NAMES, [])
-    return clean_names(content, path)
+        content = columns.get(column, {}).get(NAMES, [])
+    return valid_names(content, path)
 
 
-def clean_names(names: Sequence[object], source: str) -> list[str]:
-    """Return feature names as LightGBM's text format allows them. source: names them in errors."""
-    clean = [_INVALID_IN_NAMES.sub("_", str(name)) for name in names]
-    if len(set(clean)) < len(clean):
-        repeated = max(clean, key=clean.count)
-        raise InvalidData(f"{source}: two features are named {repeated}; names must be unique")
-    return clean
-
-
-def _typed(batch: pa.RecordBatch, path: str) -> pa.Table:
-    columns = []
-    for field in features_schema:
-        name = field.name
-        column = batch[name] if name in batch.schema.names else pa.nulls(batch.num_rows)
-        try:
-            # Features are rounded to float32; other columns must convert without loss.
-            typed = pc.cast(without_views(column), field.type, safe=name != "features")
-        except pa.ArrowException as error:
-            reason = str(error).split("\n", maxsplit=1)[0]
-            raise InvalidData(
-                f"{path}: {name} is {column.type}, expected {field.type}: {reason}"
-            ) from None
-        if typed.null_count and not field.nullable:
-            raise InvalidData(
-                f"{path}: {name} is null in {typed.null_count:,} of {len(typed):,} rows; "
-                "every row must have a value"
-            )
-        if (wrong := invalid_rows(typed)) is not None:
-            raise InvalidData(
-                f"{path}: {name} is not valid UTF-8 in {wrong.sum():,} of {len(typed):,} rows; "
-                "write the file again"
-            )
-        columns.append(typed)
-    return pa.table(columns, schema=features_schema)
-
-
-def _letor_table(url: str, path: str) -> pa.Table:
-    fs, _ = open_filesystem(url)
-    documents = read_letor([path], fs)
-    rows, width = documents.features.shape
-    columns = [
-        pa.array(documents.query_ids),
-        pa.array(documents.doc_ids),
-        list_array(np.full(rows, width), pa.array(documents.features.reshape(-1))),
-        pa.array(documents.labels),
-    ]
-    return pa.table(columns, schema=features_schema)
+def with_names(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return the table with feature names in the metadata of its column `features`."""
+    index = table.schema.get_field_index("features")
+    field = table.schema.field(index).with_metadata({NAMES: json.dumps(list(names))})
+    return table.cast(table.schema.set(index, field))

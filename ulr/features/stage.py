@@ -20,6 +20,7 @@ from ulr.engine.tasks import map_items, partitions_for
 from ulr.features.files import FeatureFiles
 from ulr.features.split import Split, in_split
 from ulr.features.tasks import WindowFiles, write_window
+from ulr.groups.levels import window_levels
 from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.manifest import Manifest
@@ -59,6 +60,11 @@ class WindowInputs:
             inputs["feature_names"] = names
         return inputs
 
+    @cached_property
+    def levels(self) -> tuple[str, ...]:
+        """The levels of feedback of the window, lowest first."""
+        return window_levels(self.warehouse, self.dates)
+
 
 @dataclass(frozen=True)
 class WindowTable:
@@ -97,6 +103,7 @@ def gather_window(
         warehouse.storage.url,
         warehouse.storage.stat(groups_files(warehouse, inputs.dates)),
         inputs.features,
+        inputs.levels,
     )
     partitions = inputs.partitions or partitions_for(files.size)
 

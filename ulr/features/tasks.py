@@ -23,10 +23,13 @@ from ulr.engine.columns import hashes
 from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
 from ulr.engine.spark_versions import repartition_by_part
 from ulr.engine.tasks import map_batches, map_items
-from ulr.features.files import FeatureFiles, FeaturePart, read_features
+from ulr.features.files import FeatureFiles, FeaturePart, folder_day
 from ulr.features.join import join_features
+from ulr.features.layout import day_field
+from ulr.features.reading import read_features
 from ulr.features.shown import ShownQueries
 from ulr.groups.histograms import partition_of
+from ulr.groups.levels import CLICKS, names_in, with_levels
 from ulr.warehouse.filesystem import open_filesystem
 from ulr.warehouse.schema import features_schema, groups_schema
 from ulr.warehouse.storage import StoredFile
@@ -42,11 +45,15 @@ _groups_schema = pa.schema([groups_schema.field(name) for name in _COLUMNS])
 
 @dataclass(frozen=True)
 class WindowFiles:
-    """Files of groups, on the filesystem of `groups_url`, and of features."""
+    """Files of groups, on the filesystem of `groups_url`, and of features.
+
+    levels: of feedback in the window.
+    """
 
     groups_url: str
     groups: Sequence[StoredFile]
     features: FeatureFiles
+    levels: Sequence[str] = CLICKS
 
     @property
     def size(self) -> int:
@@ -115,7 +122,7 @@ def _send(
     parts = [unit for unit in units if isinstance(unit, FeaturePart)]
     only = None if shown is None else shown.value
     tables = {
-        "groups": _read_groups(groups, files.groups_url),
+        "groups": _read_groups(groups, files),
         "features": _read_features(parts, files.features, names, only),
     }
     for kind, content in tables.items():
@@ -123,11 +130,15 @@ def _send(
             yield from partition_blocks(kind, table, partition_of(table, partitions))
 
 
-def _read_groups(files: list[StoredFile], url: str) -> Iterator[pa.Table]:
-    fs, _ = open_filesystem(url)
-    for file in files:
+def _read_groups(units: list[StoredFile], files: WindowFiles) -> Iterator[pa.Table]:
+    fs, _ = open_filesystem(files.groups_url)
+    for file in units:
         table = pq.read_table(file.path, columns=_COLUMNS, filesystem=fs, use_threads=False)
-        yield table.cast(_groups_schema)
+        table = with_levels(table, names_in(table.schema), files.levels).cast(_groups_schema)
+        if files.features.by_day:
+            day = np.full(table.num_rows, folder_day(file.path, "dt"), np.int32)
+            table = table.append_column(day_field, pa.array(day))
+        yield table
 
 
 def _read_features(
@@ -166,13 +177,13 @@ def _join_partition(batches: Batches, *, url: str) -> Batches:
         blocks[kind].append(open_table(content))
     if number is None:
         return
+    if not blocks["groups"]:
+        return
     # Spark fetches blocks in any order; the first of several feature rows must be the same one.
     in_order = sorted(blocks["features"], key=lambda table: int(table["order"][0].as_py()))
-    features = pa.concat_tables(
-        [features_schema.empty_table(), *(table.drop_columns("order") for table in in_order)]
-    )
-    groups = pa.concat_tables([_groups_schema.empty_table(), *blocks["groups"]])
-    window = join_features(groups, features)
+    tables = [table.drop_columns("order") for table in in_order]
+    features = pa.concat_tables(tables or [features_schema.empty_table()])
+    window = join_features(pa.concat_tables(blocks["groups"]), features)
     if window.num_rows == 0:
         return
     size = TableFiles(url).write_table(window, f"part-{number:05d}.parquet", row_group=ROW_GROUP)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from ulr.engine.columns import offsets_and_values, whole
 from ulr.features.matrix import check_width
 from ulr.kernels.layout import Histograms, Patterns, Ragged, offsets_of
 from ulr.kernels.merge import group_keys, merge_patterns
-from ulr.kernels.patterns import WORD, cut_patterns
+from ulr.kernels.patterns import WORD, cut_patterns, select_levels
 
 HISTOGRAMS = ["query_id", "segments", "group_sizes", "pattern_counts", "patterns", "counts"]
 
@@ -25,7 +25,8 @@ class Window:
     query_ids   one per query
     query       int64 per group, the index of its query; ascending
     segment     name per group, null for none
-    histograms  documents and click patterns of each group
+    histograms  documents and click patterns of each group; with feedback, those of any event
+    higher      patterns of the higher levels of feedback, one by one as those of `histograms`
     row_of      int64 per document of a group, its row
     query_rows  int64 offsets, queries + 1; a row is a distinct (query, document)
     names       document of each row
@@ -48,6 +49,12 @@ class Window:
     matrix: np.ndarray
     duplicates: int = 0
     too_deep: int = 0
+    higher: tuple[Patterns, ...] = ()
+
+    @property
+    def levels(self) -> list[Histograms]:
+        """The histograms of every level of feedback, lowest first."""
+        return levels_of(self.histograms, self.higher)
 
     @property
     def queries(self) -> int:
@@ -57,6 +64,11 @@ class Window:
     def tables_of(self, segments: Mapping[str, int]) -> np.ndarray:
         """Return the number of each group's segment (int64), 0 if it is not in `segments`."""
         return tables_of(self.segment, segments)
+
+
+def levels_of(histograms: Histograms, higher: Sequence[Patterns]) -> list[Histograms]:
+    """Return the histograms of the lowest level, then those of the higher ones."""
+    return [histograms, *(histograms._replace(patterns=patterns) for patterns in higher)]
 
 
 def tables_of(names: pa.Array, segments: Mapping[str, int]) -> np.ndarray:
@@ -76,11 +88,13 @@ def load_window(table: pa.Table, depth: int | None) -> Window:
     query = Ragged(group_offsets).owner()
     first_row = np.repeat(doc_offsets[query], np.diff(group_docs))
     matrix, feature_row = _features(table, doc_offsets)
+    patterns, *higher = _patterns(table, np.diff(group_docs))
     window = Window(
         query_ids=whole(table["query_id"]),
         query=query,
         segment=offsets_and_values(table["segments"])[1],
-        histograms=Histograms(group_docs, _patterns(table, np.diff(group_docs))),
+        histograms=Histograms(group_docs, patterns),
+        higher=tuple(higher),
         row_of=first_row + doc_rows.to_numpy(),
         query_rows=doc_offsets,
         names=names,
@@ -92,25 +106,30 @@ def load_window(table: pa.Table, depth: int | None) -> Window:
     return window if depth is None else cut_window(window, depth)
 
 
-def load_histograms(table: pa.Table, depth: int) -> tuple[Histograms, pa.Array]:
-    """Return the click patterns of all groups, cut at `depth`, and the segment of each group.
+def load_histograms(table: pa.Table, depth: int) -> tuple[list[Histograms], pa.Array]:
+    """Return the patterns of all groups by level, cut at `depth`, and the segment of each group.
 
     table: at least the columns HISTOGRAMS of `window_schema`.
     """
     sizes = offsets_and_values(table["group_sizes"])[1].to_numpy()
-    histograms = _cut_histograms(Histograms(offsets_of(sizes), _patterns(table, sizes)), depth)
-    return histograms, offsets_and_values(table["segments"])[1]
+    patterns, *higher = _patterns(table, sizes)
+    histograms, higher = _cut_levels(Histograms(offsets_of(sizes), patterns), higher, depth)
+    return levels_of(histograms, higher), offsets_and_values(table["segments"])[1]
 
 
-def _patterns(table: pa.Table, sizes: np.ndarray) -> Patterns:
-    counts = offsets_and_values(table["pattern_counts"])[1].to_numpy()
+def _patterns(table: pa.Table, sizes: np.ndarray) -> list[Patterns]:
+    """Return the patterns of every level of feedback."""
+    counts = offsets_and_values(table["pattern_counts"])[1].to_numpy().astype(np.int64)
     widths = (sizes + WORD - 1) // WORD
-    return Patterns(
-        offsets_of(counts * widths),
-        offsets_and_values(table["patterns"])[1].to_numpy(),
-        offsets_of(counts),
+    words = offsets_and_values(table["patterns"])[1].to_numpy()
+    levels = words.size // max(int((counts * widths).sum()), 1)
+    patterns = Patterns(
+        offsets_of(counts * widths * max(levels, 1)), words, offsets_of(counts),
         offsets_and_values(table["counts"])[1].to_numpy(),
-    )
+    )  # fmt: skip
+    if levels <= 1:
+        return [patterns]
+    return [select_levels(patterns, levels, np.array([level])) for level in range(levels)]
 
 
 def _features(table: pa.Table, doc_offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -135,21 +154,30 @@ def cut_window(window: Window, depth: int) -> Window:
     Rankings that become equal stay apart; patterns of a ranking that become equal are added up.
     """
     documents = Ragged(window.histograms.group_docs).within() < depth
+    histograms, higher = _cut_levels(window.histograms, window.higher, depth)
     return replace(
         window,
-        histograms=_cut_histograms(window.histograms, depth),
+        histograms=histograms,
+        higher=tuple(higher),
         row_of=window.row_of[documents],
         too_deep=int((~documents).sum()),
     )
 
 
-def _cut_histograms(groups: Histograms, depth: int) -> Histograms:
+def _cut_levels(
+    groups: Histograms, higher: Sequence[Patterns], depth: int
+) -> tuple[Histograms, list[Patterns]]:
+    """Return lists of at most `depth` documents, and their patterns of higher levels.
+
+    With several levels, patterns that become equal stay apart: a pattern has one place in each.
+    """
     sizes = groups.sizes
     if sizes.max(initial=0) <= depth:
-        return groups
-    cut = cut_patterns(sizes, depth, groups.patterns)
-    patterns = merge_patterns(np.arange(sizes.size), sizes.size, cut)
-    return Histograms(offsets_of(np.minimum(sizes, depth)), patterns)
+        return groups, list(higher)
+    cut = [cut_patterns(sizes, depth, patterns) for patterns in (groups.patterns, *higher)]
+    if not higher:
+        cut = [merge_patterns(np.arange(sizes.size), sizes.size, cut[0])]
+    return Histograms(offsets_of(np.minimum(sizes, depth)), cut[0]), cut[1:]
 
 
 def shown_rows(window: Window) -> Window:
@@ -180,6 +208,7 @@ def only_segment(window: Window, segment: str) -> Window:
         query=query,
         segment=window.segment.filter(pa.array(chosen)),
         histograms=_take_groups(window.histograms, chosen),
+        higher=tuple(_take_groups(own, chosen).patterns for own in window.levels[1:]),
         row_of=(np.cumsum(rows) - 1)[window.row_of[documents]],
         query_rows=offsets_of(lengths[queries]),
         names=window.names.filter(pa.array(rows)),

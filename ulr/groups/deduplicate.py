@@ -17,12 +17,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from ulr.clicklog.contract import CheckedPages, check_pages
+from ulr.clicklog.events import Levels
 from ulr.clicklog.pages import PageSource
 from ulr.engine.columns import hashes
 from ulr.engine.session import spark_schema
 from ulr.engine.shuffle import pack_bytes
 from ulr.engine.tasks import map_batches
-from ulr.warehouse.schema import page_schema, plain_read_schema
+from ulr.warehouse.schema import graded, page_schema, pages_of, reading
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -84,20 +85,26 @@ def reducer_limit(limit: int, partitions: int) -> int:
 
 def later_pages(source: PageSource, repeated: RepeatedIds) -> DataFrame:
     """Return the good pages to drop: all of a repeated id but the earliest, ties by content."""
-    take = partial(_take_repeated, read=source.read, repeated=repeated)
-    pages = map_batches(source.frame, take, spark_schema(plain_read_schema))
-    content = F.xxhash64(*page_schema.names)
+    schema = graded(page_schema) if source.levels.names else page_schema
+    take = partial(_take_repeated, read=source.read, repeated=repeated, levels=source.levels)
+    pages = map_batches(source.frame, take, spark_schema(reading(schema)))
+    content = F.xxhash64(*schema.names)
     order = Window.partitionBy("session_id").orderBy("shown_at", content)
     return pages.withColumn("turn", F.row_number().over(order)).where("turn > 1").drop("turn")
 
 
 def _take_repeated(
-    batches: Batches, *, read: Callable[[Batches], Batches], repeated: RepeatedIds
+    batches: Batches,
+    *,
+    read: Callable[[Batches], Batches],
+    repeated: RepeatedIds,
+    levels: Levels,
 ) -> Batches:
     for batch in read(batches):
-        rows = repeated.rows(check_pages(batch))
+        rows = repeated.rows(check_pages(batch, levels))
         if rows.size:
-            yield batch.take(pa.array(rows)).cast(plain_read_schema)
+            taken = batch.take(pa.array(rows))
+            yield taken.cast(reading(pages_of(batch.schema.names)))
 
 
 def _sorted(pieces: Sequence[np.ndarray]) -> np.ndarray:

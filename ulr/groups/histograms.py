@@ -22,7 +22,7 @@ from ulr.engine.shuffle import hash_parts
 from ulr.kernels.hashing import SEED, hash_lists, hash_words
 from ulr.kernels.layout import Patterns, Ragged
 from ulr.kernels.merge import group_keys, merge_patterns
-from ulr.kernels.patterns import pack_clicks
+from ulr.kernels.patterns import pack_clicks, pack_levels
 from ulr.warehouse.schema import groups_schema
 
 transit_schema = pa.schema([*groups_schema, pa.field("context", pa.uint64(), nullable=False)])
@@ -36,10 +36,9 @@ def fold_pages(pages: CheckedPages, rows: np.ndarray, max_position: int) -> pa.T
 
     rows: int64 indices of good pages. The table has `transit_schema`.
     """
-    documents, clicks = pages.documents, pages.clicks
+    documents = pages.documents
     lengths = np.minimum(documents.lengths[rows], max_position)
-    bits, first_bit = bitmap(clicks.values)
-    word_offsets, words = pack_clicks(clicks.starts[rows] + first_bit, lengths, bits)
+    word_offsets, words = _pack(pages, rows, lengths)
     ranking = hash_lists(documents.starts[rows], lengths, pages.document_hashes)
     context = _context(pages.batch, rows)
     group, first = group_keys(context, ranking)
@@ -54,6 +53,27 @@ def fold_pages(pages: CheckedPages, rows: np.ndarray, max_position: int) -> pa.T
     swapped = pc.if_else(kept["bucket"].is_valid(), kept["swapped"], None)
     keys = [kept["query_id"], kept["segment"], kept["bucket"], swapped]
     return _table(keys, ranking[first], doc_ids, merged, context[first])
+
+
+def _pack(
+    pages: CheckedPages, rows: np.ndarray, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the offsets and the words of the patterns of some pages."""
+    clicks, feedback, levels = pages.clicks, pages.feedback, pages.levels
+    bits, first_bit = bitmap(clicks.values)
+    starts = clicks.starts[rows] + first_bit
+    complete = (clicks.lengths[rows] == pages.documents.lengths[rows]).all()
+    if levels.count == 1 and complete and (feedback is None or not feedback.values.any()):
+        return pack_clicks(starts, lengths, bits)
+    has_clicks, graded = clicks.lengths[rows] > 0, np.zeros(rows.size, bool)
+    graded_starts, grades = starts, np.zeros(0, np.uint8)
+    if feedback is not None:
+        graded, graded_starts = feedback.lengths[rows] > 0, feedback.starts[rows]
+        grades = feedback.values
+    return pack_levels(
+        lengths, np.where(has_clicks, starts, -1), bits, levels.click,
+        np.where(graded, graded_starts, -1), grades, levels.count,
+    )  # fmt: skip
 
 
 def merge(tables: Sequence[pa.Table], partitions: int = 1) -> pa.Table:

@@ -43,15 +43,19 @@ class GroupsPart:
             if self._bytes >= PART_BYTES // 2:  # most groups are distinct: merging frees little
                 self._move_to_disk()
 
-    def write(self, storage: Storage, name: str) -> Counter[str]:
-        """Write the part as one sorted Parquet file, unless it is empty; return its counts."""
+    def write(self, storage: Storage, name: str, schema: pa.Schema = groups_schema) -> Counter[str]:
+        """Write the part as one sorted Parquet file, unless it is empty; return its counts.
+
+        schema: `groups_schema`, with the names of its levels.
+        """
         counts: Counter[str] = Counter()
         with self._files:
             tables = self._counted(counts)
             first = next(tables, None)
             if first is not None:
                 whole = chain([first], tables)
-                counts["groups_bytes"] = storage.write_tables(whole, groups_schema, name)
+                named = (table.cast(schema) for table in whole)
+                counts["groups_bytes"] = storage.write_tables(named, schema, name)
         return counts
 
     def _counted(self, counts: Counter[str]) -> Iterator[pa.Table]:

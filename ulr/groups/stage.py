@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from ulr.clicklog.contract import REASONS
 from ulr.clicklog.crashes import crash_of
+from ulr.clicklog.events import Levels
 from ulr.clicklog.files import LogFiles, find_log, list_log
 from ulr.clicklog.pages import open_pages
 from ulr.clicklog.quarantine import reasons_in
@@ -26,7 +27,8 @@ from ulr.warehouse.transaction import WriteTransaction
 _TEXT_BYTES = 8
 
 # The log's location, the memory limit and the floor do not change the published rows.
-_NOT_IN_FINGERPRINT = ("log.path", "log.max_repeated_ids", "log.min_pages")
+# Of log.feedback only the order of the events does.
+_NOT_IN_FINGERPRINT = ("log.path", "log.max_repeated_ids", "log.min_pages", "log.feedback")
 
 _READINGS = 3  # of a log that changes while it is read
 
@@ -74,7 +76,7 @@ def _publish(
     groups: Groups,
     force: bool,
 ) -> Outcome:
-    date = files.date
+    date, levels = files.date, Levels.of(log.feedback).names
 
     def write(groups_table: WriteTransaction, quarantine_table: WriteTransaction) -> None:
         with _unchanged(files, log):
@@ -96,7 +98,8 @@ def _publish(
         "groups",
         f"dt={date}",
         inputs=files.identity,
-        settings={"log": log.model_dump(), "groups": groups.model_dump()},
+        settings={"log": log.model_dump(), "groups": groups.model_dump()}
+        | ({"levels": list(levels)} if levels else {}),
         not_in_fingerprint=_NOT_IN_FINGERPRINT,
         side_tables=[("quarantine", f"dt={date}")],
         write=write,

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ulr.clicklog.contract import CheckedPages, check_pages
+from ulr.clicklog.events import Levels
 from ulr.clicklog.pages import PageSource, as_read
 from ulr.clicklog.quarantine import count_reasons, quarantine_rows, sort_quarantine
 from ulr.engine.columns import hashes
@@ -44,6 +45,7 @@ from ulr.groups.deduplicate import (
     reducer_limit,
 )
 from ulr.groups.histograms import fold_pages, merge, negate, partition_of, with_context
+from ulr.groups.levels import schema_with
 from ulr.groups.parts import PART_BYTES, GroupsPart
 from ulr.warehouse.table_files import TableFiles
 
@@ -74,17 +76,19 @@ def write_groups(
     max_repeated_ids: int,
 ) -> Counter[str]:
     """Write a date's groups and quarantine files under the two URLs; return the counts."""
+    levels, schema = source.levels, schema_with(source.levels.names)
     fold = partial(_fold_pages, read=source.read, partitions=partitions, max_position=max_position,
-                   unique=source.sessions_are_unique)  # fmt: skip
+                   unique=source.sessions_are_unique, levels=levels)  # fmt: skip
     finish = partial(_write_part, groups_url=groups_url, quarantine_url=quarantine_url,
-                     limit=reducer_limit(max_repeated_ids, partitions))  # fmt: skip
+                     schema=schema, limit=reducer_limit(max_repeated_ids, partitions))  # fmt: skip
     written = _reduce(map_batches(source.frame, fold, BLOCK), partitions, finish)
     repeated = collect_repeated([w.repeated for w in written], partitions, max_repeated_ids)
     corrected: list[_Written] = []
     if not repeated.none:
-        fold = partial(_fold_later, partitions=partitions, max_position=max_position)
+        fold = partial(_fold_later, partitions=partitions, max_position=max_position, levels=levels)
         blocks = map_batches(later_pages(source, repeated), fold, BLOCK)
-        corrected = _reduce(blocks, partitions, partial(_subtract, groups_url=groups_url))
+        subtract = partial(_subtract, groups_url=groups_url, schema=schema)
+        corrected = _reduce(blocks, partitions, subtract)
         for w in corrected:
             TableFiles(groups_url).delete(_file_name(w.part))
     return _total(written, corrected)
@@ -123,13 +127,14 @@ def _fold_pages(
     partitions: int,
     max_position: int,
     unique: bool,
+    levels: Levels,
 ) -> Batches:
     """Fold the good pages, send the hashes of their session ids, and quarantine bad pages."""
     folder = _Folder(partitions, max_position)
     bad: list[pa.Table] = []
     keys: list[np.ndarray] = []
     for batch in read(batches):
-        pages = check_pages(batch)
+        pages = check_pages(batch, levels)
         good = pages.good
         folder.counts["read"] += batch.num_rows
         folder.counts["duplicate_rows"] += pc.sum(batch["repeats"]).as_py() or 0
@@ -153,11 +158,11 @@ def _send_quarantine(bad: list[pa.Table], partitions: int) -> Batches:
     yield from partition_blocks("quarantine", rows, hash_parts(rows["source"], partitions))
 
 
-def _fold_later(batches: Batches, *, partitions: int, max_position: int) -> Batches:
+def _fold_later(batches: Batches, *, partitions: int, max_position: int, levels: Levels) -> Batches:
     """Fold pages to drop, with negative counts."""
     folder = _Folder(partitions, max_position, sign=-1)
     for batch in as_read(batches):
-        pages = check_pages(batch)
+        pages = check_pages(batch, levels)
         folder.counts["duplicates"] += batch.num_rows
         yield from folder.add(pages, pages.good)
     yield from folder.finish()
@@ -202,7 +207,9 @@ class _Folder:
             yield from partition_blocks("groups", merged, partition_of(merged, self.partitions))
 
 
-def _write_part(batches: Batches, *, groups_url: str, quarantine_url: str, limit: int) -> Batches:
+def _write_part(
+    batches: Batches, *, groups_url: str, quarantine_url: str, schema: pa.Schema, limit: int
+) -> Batches:
     """Merge and write a reducer's part; same input, same bytes, so that a retry may overwrite."""
     counts: Counter[str] = Counter()
     groups, bad, keys = GroupsPart(), list[pa.Table](), list[pa.Buffer]()
@@ -220,14 +227,14 @@ def _write_part(batches: Batches, *, groups_url: str, quarantine_url: str, limit
     if number is None:
         return
     name = _file_name(number)
-    file = groups.write(TableFiles(groups_url), name)
+    file = groups.write(TableFiles(groups_url), name, schema)
     if bad:
         rows = sort_quarantine(pa.concat_tables(bad))
         counts["quarantine_bytes"] += TableFiles(quarantine_url).write_table(rows, name)
     yield _result(number, counts, file, keep_repeated(keys, limit))
 
 
-def _subtract(batches: Batches, *, groups_url: str) -> Batches:
+def _subtract(batches: Batches, *, groups_url: str, schema: pa.Schema) -> Batches:
     """Write a reducer's part again, without the pages to drop.
 
     The new file has another name, so that a retry reads the same input.
@@ -248,7 +255,7 @@ def _subtract(batches: Batches, *, groups_url: str) -> Batches:
         with storage.fs.open_input_file(storage.path(_file_name(number))) as stream:
             for batch in pq.ParquetFile(stream).iter_batches():
                 groups.add(with_context(pa.Table.from_batches([batch])))
-    file = groups.write(storage, _file_name(number, "-unique"))
+    file = groups.write(storage, _file_name(number, "-unique"), schema)
     yield _result(number, counts, file, np.zeros(0, np.uint64))
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from ulr.dates import parse_dates
 from ulr.engine.columns import hashes, patterns_of
 from ulr.errors import UserError
+from ulr.kernels.hashing import hash_words
 from ulr.kernels.layout import Patterns
 from ulr.kernels.merge import group_keys, merge_patterns
 from ulr.warehouse.tables import Warehouse
@@ -50,12 +51,17 @@ def damage_of(warehouse: Warehouse, date: dt.date) -> str:
 def sum_window(groups: pa.Table) -> tuple[pa.Table, Patterns]:
     """Sum the histograms of equal (query, segment, ranking) over dates, buckets and arms.
 
-    Returns one row per such group, sorted by that key, and its click patterns; the columns
+    groups: may have the columns `day` and `variant` (uint64): rankings of different variants are
+    not equal. Returns one row per group, sorted by that key, and its click patterns; the columns
     `patterns` and `counts` of the rows are those of one date.
     """
-    order = [(name, "ascending") for name in ("query_id", "segment", "ranking")]
+    keys = ("query_id", "segment", "ranking", "day")
+    order = [(name, "ascending") for name in keys if name in groups.schema.names]
     groups = groups.sort_by(order).combine_chunks()
     context = hashes(groups["segment"], hashes(groups["query_id"]))
-    group, first = group_keys(context, groups["ranking"].to_numpy().view(np.uint64))
+    ranking = groups["ranking"].to_numpy().view(np.uint64)
+    if "variant" in groups.schema.names:
+        ranking = hash_words(ranking, groups["variant"].to_numpy())
+    group, first = group_keys(context, ranking)
     merged = merge_patterns(group, first.size, patterns_of(groups))
     return groups.take(pa.array(first)), merged

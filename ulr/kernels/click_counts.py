@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ulr.kernels.jit import kernel
-from ulr.kernels.layout import Histograms, Stopping
+from ulr.kernels.layout import Histograms, Patterns, Stopping
 from ulr.kernels.patterns import WORD, clicked_indices
 
 
@@ -85,10 +85,13 @@ def count_group(
 
 @kernel()
 def count_by_pattern(
-    groups: Histograms, g: int, slot: np.ndarray, session: np.ndarray, stopping: Stopping,
-    segment: int, limit: float,
+    groups: Histograms, all_clicks: Patterns, g: int, slot: np.ndarray, session: np.ndarray,
+    stopping: Stopping, segment: int, limit: float,
 ) -> PatternCounts:  # fmt: skip
-    """Return the counts of group g divided by p_k. slot: as in ClickCounts. limit: of 1 / p_k."""
+    """Return the counts of group g divided by p_k. slot: as in ClickCounts. limit: of 1 / p_k.
+
+    all_clicks: the patterns whose clicks make users stop, one for each pattern of `groups`.
+    """
     n, patterns, m = slot.size, groups.patterns, slot.max() + 1
     single, both, gap = np.zeros((2, m)), np.zeros((2, m, m)), np.zeros((2, m, m))
     largest = np.zeros(m)
@@ -97,14 +100,20 @@ def count_by_pattern(
     first = patterns.count_offsets[g]
     for p in range(first, patterns.count_offsets[g + 1]):
         at = patterns.word_offsets[g] + (p - first) * width
-        clicks = clicked_indices(patterns.words, at, width, who)
-        w = session[clicks]
-        above = 1.0
-        for x in range(clicks):
-            once = min(above / stopping.reach[segment, who[x]], limit)
-            largest[slot[who[x]]] = max(largest[slot[who[x]]], once)
-            inverse[x] = w * once
+        above_at = all_clicks.word_offsets[g] + (p - first) * width
+        every = clicked_indices(all_clicks.words, above_at, width, who)
+        clicks, above = 0, 1.0
+        for x in range(every):
+            k = who[x]
+            if patterns.words[at + k // WORD] >> np.int64(k % WORD) & 1:
+                once = min(above / stopping.reach[segment, k], limit)
+                largest[slot[k]] = max(largest[slot[k]], once)
+                who[clicks], inverse[clicks] = k, once
+                clicks += 1
             above /= stopping.stay[segment]
+        w = session[clicks]
+        for x in range(clicks):
+            inverse[x] *= w
         for x in range(clicks):
             a = slot[who[x]]
             for power in range(2):

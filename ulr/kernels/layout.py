@@ -51,7 +51,8 @@ class Patterns(NamedTuple):
     """Histograms of click patterns, group after group.
 
     A pattern is one or more words: bit b of word w is the click at index 64 w + b. All patterns of
-    a group have the same number of words.
+    a group have the same number of words. With several levels of feedback a pattern has the words
+    of each level, one after the other; kernels read patterns of one level (`select_levels`).
 
     word_offsets   int64, groups + 1   words of each group
     words          int64               patterns of each group, ascending

@@ -26,7 +26,7 @@ from ulr.kernels.click_counts import (
     independent_co_clicks,
 )
 from ulr.kernels.jit import kernel
-from ulr.kernels.layout import BY_PATTERN, Histograms, WeightedPairs, WeightTables
+from ulr.kernels.layout import BY_PATTERN, Histograms, Patterns, WeightedPairs, WeightTables
 from ulr.kernels.saturation import (
     Saturation,
     add_information,
@@ -153,26 +153,31 @@ def _weigh_pair(
 
 @kernel()
 def _count_patterns(
-    groups: Histograms, g: int, slot: np.ndarray, tables: WeightTables
+    groups: Histograms, clicks: Patterns, g: int, slot: np.ndarray, tables: WeightTables
 ) -> tuple[PatternCounts, PatternCounts]:
     """Return the counts of group g divided by p_k, and the same before clipping."""
     segment, limit = tables.of_group[g], tables.stopping.limit
-    clipped = count_by_pattern(groups, g, slot, tables.session, tables.stopping, segment, limit)
+    clipped = count_by_pattern(
+        groups, clicks, g, slot, tables.session, tables.stopping, segment, limit
+    )
     if limit == np.inf or tables.counts[0] != BY_PATTERN:
         return clipped, clipped
-    before = count_by_pattern(groups, g, slot, tables.session, tables.stopping, segment, np.inf)
+    before = count_by_pattern(
+        groups, clicks, g, slot, tables.session, tables.stopping, segment, np.inf
+    )
     return clipped, before
 
 
 @kernel()
 def weigh_groups(
-    groups: Histograms, tables: WeightTables, lists: Saturation, clicked: np.ndarray,
-    pairs: WeightedPairs, health: np.ndarray,
+    groups: Histograms, clicks: Patterns, tables: WeightTables, lists: Saturation,
+    clicked: np.ndarray, pairs: WeightedPairs, health: np.ndarray,
 ) -> None:  # fmt: skip
     """Fill the pairs that can have weight: those with a clicked document, or all of them.
 
-    clicked: bool per document. pairs: arrays of zeros, pairs x weightings, with the offsets
-    already filled. health: float64, 4 x K, of the first weighting, added to.
+    clicks: the patterns of all clicks, those of `groups` or of a lower level of feedback. clicked:
+    bool per document. pairs: arrays of zeros, pairs x weightings, with the offsets already filled.
+    health: float64, 4 x K, of the first weighting, added to.
     """
     # Counts of a pair: AS_COUNTED, SMOOTHED, BY_PATTERN, and BY_PATTERN before clipping.
     types, c_ab, of_group = np.zeros((4, 2, 2, 4)), np.empty(2), tables.of_group
@@ -189,7 +194,7 @@ def weigh_groups(
             counts = count_group(groups, g, clicked, tables.session)
             slot, segment, rows = counts.slot, of_group[g], (-1, -1)
             if by_pattern:
-                divided, before = _count_patterns(groups, g, slot, tables)
+                divided, before = _count_patterns(groups, clicks, g, slot, tables)
             for a in range(slot.size):
                 for b in range(a + 1, slot.size):
                     if not (tables.all_pairs or slot[a] >= 0 or slot[b] >= 0):

@@ -118,6 +118,64 @@ def pack_clicks(
 
 
 @kernel()
+def pack_levels(
+    lengths: np.ndarray, click_starts: np.ndarray, bits: np.ndarray, click: int,
+    grade_starts: np.ndarray, grades: np.ndarray, levels: int,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Pack the levels of each page's documents into ceil(length / 64) words for each level.
+
+    bits: uint8 bitmap of clicks, each of level `click`. grades: uint8, levels from 0 (no event) to
+    `levels`; the higher one counts. The starts are int64 per page, -1 for a page without. The first
+    words hold the documents of level 1 or higher, the last those of the highest level. Returns
+    word_offsets (int64, pages + 1) and words (int64).
+    """
+    widths = (lengths + WORD - 1) // WORD
+    word_offsets = np.zeros(lengths.size + 1, np.int64)
+    word_offsets[1:] = np.cumsum(levels * widths)
+    words = np.zeros(word_offsets[-1], np.int64)
+    for i in range(lengths.size):
+        for k in range(lengths[i]):
+            grade = 0
+            if click_starts[i] >= 0:
+                at = click_starts[i] + k
+                grade = click * np.int64(bits[at >> 3] >> (at & 7) & 1)
+            if grade_starts[i] >= 0:
+                grade = max(grade, np.int64(grades[grade_starts[i] + k]))
+            bit = np.int64(1) << np.int64(k % WORD)
+            for level in range(grade):
+                words[word_offsets[i] + level * widths[i] + k // WORD] |= bit
+    return word_offsets, words
+
+
+@kernel()
+def select_levels(patterns: Patterns, levels: int, chosen: np.ndarray) -> Patterns:
+    """Return patterns of some levels of feedback; those that become equal stay apart.
+
+    levels: of the patterns. chosen: int64, the level of each level of the result, from 0; -1: no
+    document has it.
+    """
+    word_offsets, words, count_offsets, counts = patterns
+    widths = np.zeros(word_offsets.size - 1, np.int64)
+    sizes = np.diff(count_offsets)
+    for g in range(sizes.size):
+        if sizes[g]:
+            widths[g] = (word_offsets[g + 1] - word_offsets[g]) // (sizes[g] * levels)
+    offsets = np.zeros(word_offsets.size, np.int64)
+    offsets[1:] = np.cumsum(widths * sizes * chosen.size)
+    selected = np.zeros(offsets[-1], np.int64)
+    to = 0
+    for g in range(sizes.size):
+        for p in range(sizes[g]):
+            start = word_offsets[g] + p * levels * widths[g]
+            for level in chosen:
+                if level >= 0:
+                    for w in range(widths[g]):
+                        selected[to + w] = words[start + level * widths[g] + w]
+                to += widths[g]
+    return Patterns(offsets, selected, count_offsets, counts)
+
+
+@kernel()
 def cut_patterns(sizes: np.ndarray, depth: int, patterns: Patterns) -> Patterns:
     """Return all patterns cut to the first `depth` positions; those that become equal stay apart.
 

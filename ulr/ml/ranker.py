@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 
 from ulr.config.load import default_settings
 from ulr.errors import UserError
-from ulr.features.files import clean_names
+from ulr.features.layout import valid_names
 from ulr.ml.feature_rows import FeatureRows, feature_rows
 from ulr.ml.given import examination_for
 from ulr.ml.parameters import merged_settings
@@ -315,7 +315,7 @@ def _feature_names(feature_name: Any, features: FeatureRows) -> list[str]:
     names = features.names if isinstance(feature_name, str) else list(feature_name)
     if len(names) not in (0, features.width):
         raise UserError(f"feature_name has {len(names)} names for {features.width} features")
-    return clean_names(names, "feature names")
+    return valid_names(names, "feature names")
 
 
 def _warn_of_changes(pairs: TrainingPairs, sessions: Sessions) -> None:

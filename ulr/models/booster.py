@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import lightgbm as lgb
 import numpy as np
 import pyarrow as pa
 
 from ulr.engine.columns import lists
-from ulr.errors import UserError
-from ulr.features.files import FeatureFiles, name_difference
+from ulr.errors import InvalidData, UserError
+from ulr.features.reading import name_difference
 from ulr.models.check import prediction_text
+
+_NAMES_SHOWN = 20  # in messages
 
 
 def lightgbm_version() -> str:
@@ -45,29 +48,47 @@ def feature_difference(first: str, second: str) -> str:
     return name_difference(model_feature_names(one), model_feature_names(two))
 
 
-def check_order(features: FeatureFiles, models: Mapping[str, str]) -> None:
-    """Raise UserError if a model was trained on these features in a different order.
+def check_features(names: Sequence[str], source: str, models: Mapping[str, str]) -> None:
+    """Raise UserError if a model was trained on a feature that a table does not have.
 
-    models: model texts by name. The order is not checked if the features files or the model have
-    no feature names.
+    names: of the table's features. models: model texts by name. Nothing is checked if the table or
+    the model have no feature names; see `load_scorer`.
     """
-    names = features.names()
-    for name, text in models.items():
-        if difference := name_difference(model_feature_names(load_booster(text)), names):
+    for model, text in models.items():
+        own = model_feature_names(load_booster(text))
+        missing = [name for name in own if name not in names] if names else []
+        if missing:
+            near = difflib.get_close_matches(missing[0], names, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
             raise UserError(
-                f"{features.paths[0]}: {difference} in model {name}; give the features in the "
-                "order of the model, or train a new model on these features"
+                f"{source}: no feature {missing[0]}, which model {model} was trained on; {hint}it "
+                f"has {', '.join(names[:_NAMES_SHOWN])}{', ...' * (len(names) > _NAMES_SHOWN)}; "
+                "add it, or train a new model on these features"
             )
 
 
-def load_scorer(model_text: str, name: str) -> Callable[[np.ndarray], np.ndarray]:
+def load_scorer(
+    model_text: str, name: str, names: Sequence[str] = ()
+) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function from float32 features (rows x width) to float64 scores.
 
-    The function raises UserError if the rows do not have the model's number of features.
+    names: of the features. The model's features are found by name, in any order and among others,
+    if both have names. Else the function raises UserError unless the rows have the model's number
+    of features, which are in the model's order.
     """
     booster = load_booster(model_text)
+    own = model_feature_names(booster) if names else []
+    columns = [list(names).index(feature) for feature in own]
+    in_order = columns == list(range(len(names)))
 
     def score(features: np.ndarray) -> np.ndarray:
+        if columns and features.shape[1] != len(names):
+            raise InvalidData(
+                f"the rows have {features.shape[1]} features, and the metadata of the table "
+                f"{len(names)} names; correct the names or remove them"
+            )
+        if columns and not in_order:
+            features = features[:, columns]
         if features.shape[1] != booster.num_feature():
             raise UserError(
                 f"model {name} was trained on {booster.num_feature()} features and these rows have "

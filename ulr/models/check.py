@@ -93,7 +93,7 @@ def _fields(text: str, allowed: set[str], where: str) -> dict[str, str]:
     fields: dict[str, str] = {}
     for line in text.rstrip("\n").split("\n"):  # LightGBM stops at an empty line
         key, sign, value = line.partition("=")
-        if not sign or "=" in value or key not in allowed:
+        if not sign or ("=" in value and key != "feature_names") or key not in allowed:
             raise _Invalid(f"unexpected line {line[:40]!r} in {where}")
         if key in fields:
             raise _Invalid(f"{key} is given twice in {where}")

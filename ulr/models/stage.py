@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
+from ulr.config.settings import Features
 from ulr.engine.tasks import partitions_for
-from ulr.features.files import find_features
-from ulr.models.booster import check_order
+from ulr.features.source import open_features
+from ulr.models.booster import check_features
 from ulr.models.tasks import write_scores
 from ulr.warehouse.stage import fingerprint, publish_if_changed
 from ulr.warehouse.tables import Outcome, Warehouse
@@ -19,7 +20,7 @@ def build_scores(
     start_spark: Callable[[], SparkSession],
     warehouse: Warehouse,
     *,
-    features: str,
+    features: Features,
     model: str,
     name: str,
     partitions: int | None,
@@ -29,20 +30,18 @@ def build_scores(
 
     partitions: files of the table; None: chosen from the bytes of the features.
     """
-    feature_files = find_features(features)
-    check_order(feature_files, {name: model})
-    parts = partitions or partitions_for(feature_files.size)
+    source = open_features(start_spark, features.model_copy(update={"as_of": "latest"}))
+    check_features(source.names(), source.where, {name: model})
+    parts = partitions or partitions_for(source.size)
 
     def write(scores: WriteTransaction) -> None:
-        counts = write_scores(
-            start_spark(), feature_files, model, name, url=scores.url, partitions=parts
-        )
+        counts = write_scores(start_spark(), source, model, name, url=scores.url, partitions=parts)
         scores.publish(counts)
 
     outcome, _ = publish_if_changed(
         warehouse,
         "scores",
-        inputs={"features": feature_files.identity, "model": fingerprint(model)},
+        inputs={"features": source.identity, "model": fingerprint(model)},
         settings={"model": name, "partitions": parts},
         not_in_fingerprint=["model"],
         write=write,

@@ -16,8 +16,9 @@ from ulr.engine.columns import whole
 from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
 from ulr.engine.spark_versions import repartition_by_part
 from ulr.engine.tasks import map_batches, map_items
-from ulr.features.files import FeatureFiles, FeaturePart, read_features
+from ulr.features.files import FeatureFiles, FeaturePart
 from ulr.features.matrix import feature_matrix
+from ulr.features.reading import read_features
 from ulr.groups.histograms import partition_of
 from ulr.kernels.layout import Ragged
 from ulr.models.booster import load_scorer
@@ -63,7 +64,7 @@ def _score(
     partitions: int,
     model: _Model,
 ) -> Batches:
-    scorer = load_scorer(model.text, model.name)
+    scorer = load_scorer(model.text, model.name, names)
     for part in parts:
         for table in read_features(features, part, names):
             scored = score_rows(table, scorer)

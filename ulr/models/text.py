@@ -3,6 +3,9 @@
 Two parts of the text depend on the number of workers and not on the model: settings of the network,
 and rows per node, which one process counts and several estimate from Hessians. The first are
 removed. The second are replaced by the node's fraction of the Hessian times all rows.
+
+A finished model is text that other tools read too: it names an objective that they know, and its
+thresholds are float32.
 """
 
 from __future__ import annotations
@@ -11,6 +14,9 @@ import lightgbm as lgb
 import numpy as np
 from lightgbm.basic import _LIB, _safe_call
 
+from ulr.models.thresholds import float32_thresholds
+
+OBJECTIVE = "lambdarank"  # scores are the sum of the leaves, as those of our objectives
 _REMOVED_SETTINGS = (
     "tree_learner", "num_machines", "local_listen_port", "time_out", "machines",
     "machine_list_filename", "num_threads", "feature_fraction_seed", "device_type",
@@ -27,6 +33,31 @@ def normalize_model(text: str, rows: int) -> str:
         trees = [_normalize_tree(tree, rows) for tree in (*trees[:-1], last)]
         trees[-1] += end + _without_settings(tail)
     return _dump(_load("\nTree=".join(["\n".join(lines), *trees])))
+
+
+def finished_model(text: str) -> str:
+    """Return the model with an objective and float32 thresholds; its scores do not change.
+
+    A linear ranker keeps its text: without an objective, tools that would read its leaves as
+    constants refuse it.
+    """
+    if "\nis_linear=1\n" in text:
+        return text
+    lines = (_finished_line(line) for line in text.split("\n"))
+    return _dump(_load("\n".join(line for line in lines if line is not None)))
+
+
+def _finished_line(line: str) -> str | None:
+    """Return the line of a finished model, or None without one."""
+    name, _, value = line.partition("=")
+    if name in ("objective", "tree_sizes"):
+        return None
+    if name == "max_feature_idx":
+        return f"{line}\nobjective={OBJECTIVE}"
+    if name == "threshold":
+        thresholds = float32_thresholds(np.array(value.split(), np.float64))
+        return f"threshold={' '.join(map(repr, thresholds.tolist()))}"
+    return f"[objective: {OBJECTIVE}]" if line.startswith("[objective: ") else line
 
 
 def join_models(first: str, second: str) -> str:

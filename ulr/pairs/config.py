@@ -10,6 +10,7 @@ import numpy as np
 from ulr.config.settings import Pairs
 from ulr.errors import UserError
 from ulr.kernels.layout import Stopping
+from ulr.pairs.gains import ONE_LEVEL
 from ulr.pairs.groupings import GROUPINGS
 from ulr.pairs.weightings import JOINT, VALIDATION, Weighting, weightings_of
 from ulr.pairs.weights import (
@@ -42,10 +43,11 @@ class PairConfig:
     precision          (segments, K, K), of a pair of positions
     saturation         n_0; inf: weights grow in proportion to traffic
     psi                (segments, K, K), if a weighting smooths co-clicks
-    co_click_variance  of the prior on co-clicks; None: to be estimated from the log
+    co_click_variance  of the prior on co-clicks, of all levels or of each; None: to be estimated
     needs_theta        whether lists are cut below the last position with known examination
     stopping           p of every segment, for weights by click pattern
     click_model        that the diagnostics found, or ""
+    increments         gain of each level of feedback minus that of the level below
     """
 
     method: str
@@ -59,10 +61,11 @@ class PairConfig:
     session_weight: str = "none"
     missing_features: str = "drop"
     psi: np.ndarray | None = None
-    co_click_variance: float | None = None
+    co_click_variance: float | tuple[float, ...] | None = None
     needs_theta: bool = True
     stopping: Stopping | None = None
     click_model: str = ""
+    increments: tuple[float, ...] = ONE_LEVEL
 
     @property
     def all_pairs(self) -> bool:

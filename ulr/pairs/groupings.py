@@ -6,11 +6,10 @@ import numpy as np
 
 from ulr.features.window import Window
 from ulr.kernels.layout import PairLists, Ragged, WeightedPairs, offsets_of
-from ulr.kernels.patterns import count_positions
 
 
-def by_ranking(window: Window, pairs: WeightedPairs) -> PairLists:
-    """Return one list per displayed ranking that has a pair."""
+def by_ranking(window: Window, pairs: WeightedPairs, clicks: np.ndarray) -> PairLists:
+    """Return one list per displayed ranking that has a pair. clicks: per document of a list."""
     lists, pair_counts = Ragged(window.histograms.group_docs), np.diff(pairs.offsets)
     paired = pair_counts > 0
     queries = window.query_rows.size - 1
@@ -27,11 +26,11 @@ def by_ranking(window: Window, pairs: WeightedPairs) -> PairLists:
         j=pairs.j,
         u_ij=pairs.u_ij,
         u_ji=pairs.u_ji,
-        clicks=_clicks(window)[in_paired].astype(np.float32),
+        clicks=clicks[in_paired].astype(np.float32),
     )
 
 
-def by_query(window: Window, pairs: WeightedPairs) -> PairLists:
+def by_query(window: Window, pairs: WeightedPairs, clicks: np.ndarray) -> PairLists:
     """Return one list per query, of all its documents; weights of equal pairs are summed."""
     group = Ragged(pairs.offsets).owner()
     first = window.histograms.group_docs[group]
@@ -55,7 +54,7 @@ def by_query(window: Window, pairs: WeightedPairs) -> PairLists:
         j=(j[new] - first_row).astype(np.int32),
         u_ij=_sums(u_ij[order], new),
         u_ji=_sums(u_ji[order], new),
-        clicks=_row_clicks(window),
+        clicks=np.bincount(window.row_of, clicks, window.feature_row.size).astype(np.float32),
     )
 
 
@@ -67,19 +66,6 @@ def _single_positions(window: Window) -> np.ndarray:
     np.minimum.at(low, window.row_of, position)
     np.maximum.at(high, window.row_of, position)
     return np.where(low == high, low, 0).astype(np.int32)
-
-
-def _clicks(window: Window) -> np.ndarray:
-    """Return the sessions of its list that clicked each document, int64."""
-    groups = window.histograms
-    return count_positions(groups.sizes, groups.patterns)[1]
-
-
-def _row_clicks(window: Window) -> np.ndarray:
-    """Return the sessions of all rankings that clicked each row, float32."""
-    clicks = _clicks(window)
-    rows = window.feature_row.size
-    return np.bincount(window.row_of, clicks, rows).astype(np.float32)
 
 
 def _sums(values: np.ndarray, starts: np.ndarray) -> np.ndarray:

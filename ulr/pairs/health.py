@@ -33,6 +33,13 @@ class WeightHealth:
         a, b = ([np.pad(x, (0, size - x.size)) for x in health.columns] for health in (self, other))
         return WeightHealth(a[0] + b[0], a[1] + b[1], a[2] + b[2], np.maximum(a[3], b[3]))
 
+    def times(self, factor: float) -> WeightHealth:
+        """Return the health of the same weights times a factor."""
+        return WeightHealth(
+            factor * self.weight, factor**2 * self.square, factor * self.unclipped,
+            factor * self.largest,
+        )  # fmt: skip
+
     @property
     def columns(self) -> tuple[np.ndarray, ...]:
         """The four totals."""

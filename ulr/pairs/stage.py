@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from ulr.config.settings import Pairs
-from ulr.features.files import find_features
+from ulr.config.settings import Features, Pairs
+from ulr.errors import InvalidData
+from ulr.features.source import open_features
 from ulr.features.stage import WindowInputs, gather_window, repair_window
 from ulr.pairs.config import pair_config_of
+from ulr.pairs.empty import empty_reason
+from ulr.pairs.gains import NO_FEEDBACK, ONE_LEVEL, increments_of
 from ulr.pairs.health import health_table
 from ulr.pairs.tasks import estimate_variance, write_pairs
 from ulr.pairs.weightings import CLICK_MODEL
@@ -30,13 +33,20 @@ def build_pairs(
     dates: Sequence[dt.date],
     *,
     pairs: Pairs,
-    features: str,
+    features: Features,
+    feedback: Mapping[str, float] = NO_FEEDBACK,
     force: bool = False,
 ) -> Outcome:
-    """Publish `pairs` of one method over a window, and statistics of their weights in `metrics`."""
-    pair_config = pair_config_of(pairs, *load_examination(pairs.propensities, warehouse))
-    window_inputs = WindowInputs(
-        warehouse, dates, find_features(features), partitions=pairs.partitions
+    """Publish `pairs` of one method over a window, and statistics of their weights in `metrics`.
+
+    feedback: gains of events, by name.
+    """
+    source = open_features(start_spark, features, dates)
+    window_inputs = WindowInputs(warehouse, dates, source, partitions=pairs.partitions)
+    increments = increments_of(feedback, window_inputs.levels)
+    pair_config = replace(
+        pair_config_of(pairs, *load_examination(pairs.propensities, warehouse)),
+        increments=increments,
     )
     psi = pair_config.psi
     weights = [
@@ -48,20 +58,26 @@ def build_pairs(
     if pair_config.stopping is not None:
         weights += [part.tolist() for part in pair_config.stopping[:2]]
     inputs = window_inputs.fingerprints | {"weights": fingerprint(weights)}
+    if increments != ONE_LEVEL:
+        inputs["increments"] = increments
     if pair_config.click_model:  # training reads the candidates of `auto` from it
         inputs[CLICK_MODEL] = pair_config.click_model
 
     def write(table: WriteTransaction, health: WriteTransaction) -> None:
         config, window = pair_config, gather_window(start_spark, window_inputs, force=force)
         if psi is not None and config.co_click_variance is None:
-            variance = estimate_variance(
+            estimated = estimate_variance(
                 start_spark(), window, psi, config.segments, test_fraction=pairs.test_fraction
             )
-            config = replace(config, co_click_variance=variance)
+            config = replace(config, co_click_variance=estimated)
         report = write_pairs(
             start_spark(), window, config, pairs_url=table.url, test_fraction=pairs.test_fraction
         )
-        prior = None if psi is None else config.co_click_variance
+        if not report.counts["pairs"]:
+            raise InvalidData(empty_reason(report.counts, config, source.where))
+        variance = config.co_click_variance
+        prior = variance[0] if isinstance(variance, tuple) else variance
+        prior = None if psi is None else prior
         totals = report.size.metrics() | {"co_click_variance": prior}
         health.write_table(health_table(config.method, report.health, totals))
         health.publish(report.counts)

@@ -15,10 +15,11 @@ from ulr.kernels.patterns import count_positions
 from ulr.kernels.saturation import Saturation
 from ulr.pairs.config import PairConfig
 from ulr.pairs.effective_size import EffectiveSize, effective_size
+from ulr.pairs.gains import sum_clicks
 from ulr.pairs.groupings import GROUPINGS, drop_documents
 from ulr.pairs.health import WeightHealth
 from ulr.pairs.prior import co_click_sums, prior_variance
-from ulr.pairs.weighting import weigh_histograms, weigh_labels
+from ulr.pairs.weighting import weigh_labels, weigh_levels
 from ulr.pairs.weightings import column_names
 from ulr.pairs.weights import LABELS
 from ulr.warehouse.schema import with_weights
@@ -65,11 +66,8 @@ def weigh_window(window: Window, config: PairConfig) -> tuple[Window, PairLists,
         _check_features(window)
     weighted, health = _weigh(window, config)
     arrays = _group(window, weighted, config)
-    return (
-        window,
-        arrays,
-        PairReport(_count(window, weighted, arrays), health, effective_size(arrays)),
-    )
+    size = effective_size(_with_effective_clicks(arrays, window, weighted, config))
+    return window, arrays, PairReport(_count(window, weighted, arrays), health, size)
 
 
 def _check_features(window: Window) -> None:
@@ -90,18 +88,21 @@ def _weigh(window: Window, config: PairConfig) -> tuple[WeightedPairs, WeightHea
         return pairs, WeightHealth.empty()
     table_of = window.tables_of(config.segments)
     variance = config.co_click_variance
-    if config.psi is not None and variance is None:
-        variance = prior_variance(co_click_sums(histograms, table_of, config.psi))
+    variances = [variance] * len(window.levels) if isinstance(variance, float) else variance
+    if config.psi is not None and variances is None:
+        sums = [co_click_sums(own, table_of, config.psi) for own in window.levels]
+        variances = [prior_variance(own) for own in sums]
     saturated = [weighting.precise for weighting in config.weightings]
-    return weigh_histograms(
-        histograms,
+    return weigh_levels(
+        window.levels,
+        config.increments,
         table_of,
         config.tables,
         config.raw,
         all_pairs=config.all_pairs,
         session=config.session_weight,
         psi=config.psi,
-        co_click_variance=variance,
+        variances=variances or (),
         counts=[weighting.counts for weighting in config.weightings],
         saturated=saturated,
         saturation=_saturation(window, config) if any(saturated) else None,
@@ -121,9 +122,24 @@ def _saturation(window: Window, config: PairConfig) -> Saturation:
     )
 
 
-def _group(window: Window, weighted: WeightedPairs, config: PairConfig) -> PairLists:
-    arrays = GROUPINGS[config.grouping](window, weighted)
+def _group(
+    window: Window, weighted: WeightedPairs, config: PairConfig, power: int = 1
+) -> PairLists:
+    """Return lists whose clicks count with their gains to a power."""
+    clicks = sum_clicks(window.levels, config.increments, power)
+    arrays = GROUPINGS[config.grouping](window, weighted, clicks)
     return drop_documents(arrays, window.feature_row >= 0)
+
+
+def _with_effective_clicks(
+    arrays: PairLists, window: Window, weighted: WeightedPairs, config: PairConfig
+) -> PairLists:
+    """Return lists with the effective number of clicks: (sum of gains)^2 / sum of squared gains."""
+    if len(config.increments) == 1:
+        return arrays
+    squares = _group(window, weighted, config, power=2).clicks
+    clicks = np.divide(arrays.clicks**2, squares, out=np.zeros_like(squares), where=squares > 0)
+    return arrays._replace(clicks=clicks)
 
 
 def rows_with_pairs(window: Window, arrays: PairLists) -> tuple[np.ndarray, np.ndarray]:

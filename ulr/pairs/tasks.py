@@ -32,14 +32,15 @@ def estimate_variance(
     segments: Mapping[str, int],
     *,
     test_fraction: float,
-) -> float:
-    """Estimate the variance of the prior on co-clicks; psi: (segments, K, K)."""
+) -> tuple[float, ...]:
+    """Estimate the variance of the prior on co-clicks of every level; psi: (segments, K, K)."""
     add_up = partial(_sum_partition, psi=psi, segments=segments)
     rows = window.map(
-        spark, add_up, "part string, sums array<double>",
+        spark, add_up, "part string, sums array<array<double>>",
         split="train", test_fraction=test_fraction, columns=HISTOGRAMS,
     ).collect()  # fmt: skip
-    return prior_variance(sum((np.array(row.sums) for row in sorted(rows)), np.zeros(3)))
+    sums = sum((np.array(row.sums) for row in sorted(rows)), np.zeros((1, 3)))
+    return tuple(map(prior_variance, sums))
 
 
 def write_pairs(
@@ -62,9 +63,10 @@ def write_pairs(
 def _sum_partition(
     name: str, queries: pa.Table, *, psi: np.ndarray, segments: Mapping[str, int]
 ) -> Batches:
-    histograms, segment = load_histograms(queries, psi.shape[-1])
-    sums = co_click_sums(histograms, tables_of(segment, segments), psi)
-    yield pa.RecordBatch.from_pydict({"part": [name], "sums": [sums.tolist()]})
+    levels, segment = load_histograms(queries, psi.shape[-1])
+    tables = tables_of(segment, segments)
+    sums = [co_click_sums(histograms, tables, psi).tolist() for histograms in levels]
+    yield pa.RecordBatch.from_pydict({"part": [name], "sums": [sums]})
 
 
 def _write_partition(

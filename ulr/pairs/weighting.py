@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,7 @@ def weigh_histograms(
     saturated: Sequence[bool] = (False,),
     saturation: Saturation | None = None,
     stopping: Stopping | None = None,
+    clicks: Histograms | None = None,
 ) -> tuple[WeightedPairs, WeightHealth]:
     """Return the pairs of every group, and the health of the weights of the first weighting.
 
@@ -56,7 +58,9 @@ def weigh_histograms(
     table_of: int64 per group, the segment whose table it uses. With psi (segments, K, K) and a
     finite co_click_variance, co-clicks are shrunk first where `counts` is SMOOTHED. saturation: the
     lists of every query, for weightings that are `saturated`. stopping: for counts BY_PATTERN.
+    clicks: all clicks, if `groups` are those of a higher level of feedback.
     """
+    clicks = groups if clicks is None else clicks
     variance = np.inf if psi is None or co_click_variance is None else co_click_variance
     if psi is None:
         psi = np.ones((raw.shape[0], *raw.shape[2:]))
@@ -67,7 +71,7 @@ def weigh_histograms(
             f"a list has {longest} documents, but propensities are known for {known} positions; "
             f"estimate deeper positions, or set groups.max_position={known}"
         )
-    clicked = count_positions(sizes, groups.patterns)[1] > 0
+    clicked = count_positions(sizes, clicks.patterns)[1] > 0
     m = sizes if all_pairs else Ragged(groups.group_docs).select(clicked).lengths
     single = tables.ndim == raw.ndim
     weights = tables[None] if single else tables
@@ -79,10 +83,40 @@ def weigh_histograms(
         stopping or Stopping(np.ones((len(raw), known)), np.ones(len(raw)), np.inf),
     )  # fmt: skip
     lists = saturation or no_saturation(groups)
-    weigh_groups(groups, weight_tables, lists, clicked, pairs, health)
+    weigh_groups(groups, clicks.patterns, weight_tables, lists, clicked, pairs, health)
     if single:
         pairs = pairs._replace(u_ij=pairs.u_ij[:, 0], u_ji=pairs.u_ji[:, 0])
     return pairs, WeightHealth(*health)
+
+
+def weigh_levels(
+    levels: Sequence[Histograms], increments: Sequence[float], table_of: np.ndarray,
+    tables: np.ndarray, raw: np.ndarray, *, variances: Sequence[float | None] = (), **options: Any,
+) -> tuple[WeightedPairs, WeightHealth]:  # fmt: skip
+    """Return the weighted pairs of graded feedback: one list of pairs, weights summed over levels.
+
+    The weight of level l is its increment, gain(l) - gain(l - 1), times the method's weight of
+    sessions with an event of level l or higher. levels: histograms, lowest first. variances: prior
+    variance of co-clicks of each level. options: of `weigh_histograms`. In the health, the events
+    of a session at several levels count as several.
+    """
+    variances = variances or [None] * len(levels)
+    if len(levels) == 1 and increments[0] == 1:
+        return weigh_histograms(
+            levels[0], table_of, tables, raw, co_click_variance=variances[0], **options
+        )
+    u_ij, u_ji, health, pairs = 0.0, 0.0, WeightHealth.empty(), None
+    for level, increment, variance in zip(levels, increments, variances, strict=True):
+        if increment == 0 and pairs is not None:
+            continue
+        pairs, own = weigh_histograms(
+            level, table_of, tables, raw, co_click_variance=variance, clicks=levels[0], **options
+        )
+        u_ij, u_ji = u_ij + increment * pairs.u_ij.astype(float), u_ji + increment * pairs.u_ji
+        health = health + own.times(increment)
+    if pairs is None:
+        raise ValueError("feedback without levels")
+    return pairs._replace(u_ij=np.float32(u_ij), u_ji=np.float32(u_ji)), health
 
 
 def weigh_labels(groups: Histograms, labels: np.ndarray) -> WeightedPairs:

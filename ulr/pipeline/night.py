@@ -110,13 +110,15 @@ class Night:
         )  # fmt: skip
         if outcome.skipped:
             return StageResult("unchanged", skipped=True)
-        return StageResult(with_status(outcome, _joined(summary_lines(outcome.results)[:2])))
+        lines = [*summary_lines(outcome.results)[:2], *filter(None, [outcome.change])]
+        return StageResult(with_status(outcome, _joined(lines)))
 
     def _pairs(self) -> StageResult:
         outcomes = [
             build_pairs(
                 self._start, self.warehouse, self.training_dates(), force=self.force,
-                pairs=trial.settings.pairs, features=trial.settings.features.path,
+                pairs=trial.settings.pairs, features=trial.settings.features,
+                feedback=trial.settings.log.feedback,
             )
             for trial in self._trials()
         ]  # fmt: skip

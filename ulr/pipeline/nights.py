@@ -21,6 +21,7 @@ from ulr.warehouse.retention import (
     remove_expired,
 )
 from ulr.warehouse.tables import Warehouse, open_warehouse
+from ulr.warehouse.views import write_views
 
 FOLDER = "nights"
 
@@ -57,6 +58,7 @@ def run_nights(
             with _recorded(summary):
                 report_night(night, summary, events)
                 _expire(warehouse, settings, events)
+                write_views(warehouse.storage, settings.warehouse.views)
             storage.write_json(redact(summary.to_json()), FOLDER, f"{date}.json")
             if summary.error is not None:
                 break

@@ -103,7 +103,8 @@ def _pairs(
                     trial.warehouse,
                     dates,
                     pairs=trial.settings.pairs,
-                    features=trial.settings.features.path,
+                    features=trial.settings.features,
+                    feedback=trial.settings.log.feedback,
                     force=force,
                 )
             outcomes.append(outcome)

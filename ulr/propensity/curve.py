@@ -12,7 +12,9 @@ from scipy.special import stdtrit
 
 from ulr.propensity.covariance import mixed_covariance
 
+ESTIMATED = "estimated"
 IMPUTED = "imputed"  # the source of a theta that is not an estimate
+HARVESTED = "harvested"  # from rank changes, on a curve that is otherwise from swaps
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class ThetaCurve:
 
     covariance  (K, K), of log theta
     support     (K,) int64, clicks behind the estimate
-    source      estimated, pooled, given, imputed or insufficient; note gives the reason
+    source      estimated, harvested, pooled, given, imputed or insufficient; note: the reason
     components  positions that comparisons link
     misfit      chi-square statistic of the comparisons and its degrees of freedom
     dof         degrees of freedom of the covariance: jackknife blocks less one, else infinite
@@ -99,7 +101,7 @@ def make_curve(
     theta[missing] = np.nan
     covariance[missing, :] = covariance[:, missing] = np.nan
     positions = range(1, theta.size + 1)
-    source = ["insufficient" if p in reasons else "estimated" for p in positions]
+    source = ["insufficient" if p in reasons else ESTIMATED for p in positions]
     note = [reasons.get(p, "") for p in positions]
     return ThetaCurve(estimator, theta, covariance, support, source, note, **more)
 

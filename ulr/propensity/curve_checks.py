@@ -33,6 +33,12 @@ def component_findings(curve: ThetaCurve) -> list[Finding]:
         )
         return [Finding("components", "all", len(parts), np.nan, "ok", message)]
     first, others = parts[0], parts[1:]
+    if curve.relevance is not None and not np.isnan(curve.relevance.slope):
+        message = (
+            f"only features link positions {name_nodes(first)} to the others: no document was "
+            "shown at both, so theta rests on the relevance that features predict"
+        )
+        return [Finding("components", "all", len(parts), np.nan, NOTE, message)]
     message = (
         f"no comparison links positions {name_nodes(first)} to "
         + " or to ".join(name_nodes(part) for part in others)

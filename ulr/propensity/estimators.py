@@ -16,6 +16,7 @@ from ulr.experiments.serving import Plan
 from ulr.propensity.affine import Regression, affine_curve
 from ulr.propensity.curve import ThetaCurve, make_curve
 from ulr.propensity.exposures import Exposures
+from ulr.propensity.extension import EXTENDED, extend_curve
 from ulr.propensity.harvesting import FORMS, harvested_curve
 from ulr.propensity.least_squares import solve_ratios
 from ulr.propensity.ratios import position_ratios
@@ -30,7 +31,8 @@ class Evidence:
     """Counts of some traffic. All but `swaps` may be empty if the estimator does not need it.
 
     harvest: rows of `harvest_schema`. trust: regressions of the buckets 1:k. theta: the curve of
-    the estimator `given`. plan: of the swap experiment, if it is known.
+    the estimator `given`. plan: of the swap experiment, if it is known. reached: the positions of
+    an extended curve that are from swaps, from 1.
     """
 
     swaps: SwapCounts
@@ -39,6 +41,7 @@ class Evidence:
     exposures: Exposures | None = None
     theta: list[float] = field(default_factory=list)
     plan: Plan | None = None
+    reached: Sequence[int] = ()
 
 
 # Which buckets a swap estimator uses (docs/methods.md section 3.2).
@@ -51,8 +54,8 @@ SWAP_BUCKETS: dict[str, Callable[[Bucket], bool]] = {
     "shuffle": lambda bucket: False,
 }
 USE_SHUFFLES = ("combined", "shuffle")
-NEED_SWAPS = (*SWAP_BUCKETS, "affine")
-NEED_HARVEST = tuple(FORMS)
+NEED_SWAPS = (*SWAP_BUCKETS, "affine", EXTENDED)
+NEED_HARVEST = (*FORMS, EXTENDED)
 
 
 def estimate_theta(evidence: Evidence, settings: Propensities) -> ThetaCurve:
@@ -63,6 +66,12 @@ def estimate_theta(evidence: Evidence, settings: Propensities) -> ThetaCurve:
         return swap_curve(evidence.swaps, name, min_clicks=min_clicks)
     if name in FORMS:
         return harvested_curve(evidence.harvest, positions, form=name, min_clicks=min_clicks)
+    if name == EXTENDED:
+        return extend_curve(
+            swap_curve(evidence.swaps, "combined", min_clicks=min_clicks),
+            harvested_curve(evidence.harvest, positions, form="all_pairs", min_clicks=min_clicks),
+            evidence.reached,
+        )
     if name == "affine":
         theta_1 = settings.theta_1 or 1.0
         return affine_curve(evidence.trust, positions, beta_1=settings.beta_1, theta_1=theta_1)

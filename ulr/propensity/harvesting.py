@@ -105,18 +105,22 @@ def harvested_curve(table: pa.Table, positions: int, *, form: str, min_clicks: i
         np.exp(log_theta[0]),
         jackknife(log_theta[1:]),
     )
-    reasons = {
-        int(i) + 1: f"{support[i]:.1f} weighted clicks on documents that changed position, "
-        f"{min_clicks:,} needed; a log {np.ceil(min_clicks / max(support[i], 1)):.0f} times as "
-        "large would suffice"
-        for i in np.flatnonzero(~enough)
-    }
+    reasons = {int(i) + 1: _too_few(float(support[i]), min_clicks) for i in np.flatnonzero(~enough)}
     reasons |= unlinked_reasons(components, components[0])
     reasons |= {int(i) + 1: ONE_BLOCK for i in linked if np.isnan(theta[i])}
     return make_curve(
         form, theta, covariance, np.rint(support).astype(np.int64), reasons, components=components,
         dof=max(int(np.count_nonzero(clicks.any(axis=(1, 2)))) - 1, 1),
     )  # fmt: skip
+
+
+def _too_few(support: float, needed: int) -> str:
+    if support == 0:
+        return f"no clicks on documents that changed position, {needed:,} needed"
+    return (
+        f"{support:.1f} weighted clicks on documents that changed position, {needed:,} needed; a "
+        f"log {np.ceil(needed / max(support, 1)):.0f} times as large would suffice"
+    )
 
 
 def sums_by_block(table: pa.Table, positions: int, name: str) -> np.ndarray:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ulr.config.settings import Propensities
 from ulr.engine.columns import hashes, list_array, whole
-from ulr.errors import InvalidData
+from ulr.errors import InvalidData, UserError
 from ulr.features.matrix import feature_matrix
 from ulr.kernels.merge import group_keys
 from ulr.kernels.within_rankings import RankingSums
@@ -20,6 +20,7 @@ from ulr.propensity.daily.arms import ArmTally, cut_counts, sum_counts
 from ulr.propensity.daily.moments import moment_table, sum_documents
 from ulr.propensity.daily.tally import ROWS_PER_BATCH, tally_batches
 from ulr.propensity.document_pairs import REST, UNIT, Seen, pair_sums
+from ulr.propensity.estimate import NO_FEATURES
 from ulr.propensity.exposures import Exposures
 from ulr.propensity.rankings import RankingTally, add_batches
 from ulr.propensity.schema import HARVEST_SUMS, harvest_schema, harvest_units_schema
@@ -59,6 +60,11 @@ class MemoryCounts:
         sums = pair_sums(iter([_by_query(seen, blocks)]), weight=weight)
         total = pa.Table.from_batches(list(sums), harvest_units_schema)
         return _harvest(total)
+
+    def check_features(self, settings: Propensities) -> None:
+        """Raise UserError unless there are features for regression-EM."""
+        if self.features is None:
+            raise UserError(NO_FEATURES)
 
     def exposures(self, settings: Propensities) -> Exposures:
         """Return the exposures of documents for regression-EM, of a sample of the queries."""

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ulr.config.settings import Propensities
+from ulr.errors import UserError
 from ulr.propensity import curve_checks, experiment_checks
 from ulr.propensity.browsing import BrowsingFit, fit_browsing
 from ulr.propensity.cascade import fit_cascade
+from ulr.propensity.choice import Choice
 from ulr.propensity.click_model import ClickFindings
 from ulr.propensity.covariance import psi_covariance
 from ulr.propensity.curve import IMPUTED, ThetaCurve, fall_back, monotone
@@ -19,6 +21,7 @@ from ulr.propensity.estimators import NEED_HARVEST, Evidence, estimate_theta
 from ulr.propensity.experiment_checks import explained_by_stopping
 from ulr.propensity.findings import Finding
 from ulr.propensity.harvest_checks import harvest_findings, swap_findings
+from ulr.propensity.harvesting import FORMS, harvested_curve
 from ulr.propensity.joint import PairEstimate, joint_estimates, solve_pairs
 from ulr.propensity.shrinkage import shrink
 
@@ -112,15 +115,31 @@ def _curve_findings(own: ThetaCurve, evidence: Evidence, settings: Propensities)
     findings = curve_checks.component_findings(own)
     findings += experiment_checks.agreement_findings(own, significance)
     findings += curve_checks.relevance_findings(own)
+    other = own
     if settings.estimator in NEED_HARVEST:
+        form = settings.estimator if settings.estimator in FORMS else "all_pairs"
+        other = harvested_curve(evidence.harvest, own.positions, form=form, min_clicks=min_clicks)
         findings += harvest_findings(
-            evidence.harvest, own, min_clicks=min_clicks, significance=significance
+            evidence.harvest, other, min_clicks=min_clicks, significance=significance
         )
     if evidence.swaps.randomised and settings.estimator in (*NEED_HARVEST, "regression_em"):
         findings += swap_findings(
-            own, evidence.swaps, min_clicks=min_clicks, significance=significance
+            other, evidence.swaps, min_clicks=min_clicks, significance=significance
         )
     return findings
+
+
+def with_choice(results: list[SegmentResult], choice: Choice | None) -> list[SegmentResult]:
+    """Put the finding of `auto` before those of all traffic; UserError if theta is unknown."""
+    if choice is None:
+        return results
+    pooled = results[0]
+    if np.isnan(pooled.own.theta[1:]).all():
+        raise UserError(
+            f"{choice.finding.message}; no position below the first has an estimate: "
+            f"{pooled.own.note[1]}"
+        )
+    return [replace(pooled, findings=[choice.finding, *pooled.findings]), *results[1:]]
 
 
 def with_clicks(result: SegmentResult, clicks: ClickFindings, significance: float) -> SegmentResult:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -17,33 +17,49 @@ from ulr.engine.failures import reraise_user_errors
 from ulr.errors import InvalidData, UserError
 from ulr.experiments.serving import Plan
 from ulr.features.files import find_features
+from ulr.groups.levels import window_levels
 from ulr.groups.window import groups_files, groups_fingerprints
 from ulr.kernels.within_rankings import RankingSums
 from ulr.propensity import tasks
+from ulr.propensity.choice import SWAPS
+from ulr.propensity.counts import WindowCounts
 from ulr.propensity.curve_checks import drift_findings
-from ulr.propensity.daily.stage import build_tallies
-from ulr.propensity.estimate import estimate_from_counts
-from ulr.propensity.estimators import (
-    theta_of_json,
-)
+from ulr.propensity.daily.stage import WindowTallies, build_tallies
+from ulr.propensity.estimate import NO_FEATURES, estimate_from_counts
+from ulr.propensity.estimators import NEED_HARVEST
 from ulr.propensity.exposures import Exposures
+from ulr.propensity.extension import EXTENDED
 from ulr.propensity.findings import Finding
+from ulr.propensity.inputs import files_read, given_theta
+from ulr.propensity.levels import (
+    LevelCurve,
+    events_in,
+    level_curve,
+    level_findings,
+    level_table,
+)
+from ulr.propensity.origins import changed_origins, origin_counts, origins
 from ulr.propensity.planned import read_plan
 from ulr.propensity.rankings import RankingTally
 from ulr.propensity.segments import SegmentResult
 from ulr.propensity.swap_counts import counts_of
 from ulr.propensity.tables import curve_table, findings_table, joint_table
 from ulr.warehouse.stage import publish_if_changed
-from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Outcome, Warehouse
 from ulr.warehouse.transaction import WriteTransaction
 
 
 @dataclass(frozen=True)
 class PropensityOutcome(Outcome):
-    """The outcome with the estimates, all traffic first; empty if the stage was skipped."""
+    """The outcome with the estimates, all traffic first; empty if the stage was skipped.
+
+    change: which positions have another source than in the estimates that were replaced. levels:
+    the curve of each level of feedback, lowest first; empty if there is only one.
+    """
 
     results: list[SegmentResult] = field(default_factory=list)
+    change: str = ""
+    levels: list[LevelCurve] = field(default_factory=list)
 
 
 def build_propensities(
@@ -61,11 +77,24 @@ def build_propensities(
     """
     plan, text = read_plan(plan_file) if plan_file else (None, "")
     planned = {"plan": {"path": plan_file, "content": text}} if plan_file else {}
+    side_tables = [("joint_propensities", ""), ("diagnostics", "")]
+    if len(window_levels(warehouse, dates)) > 1:
+        side_tables.append(("level_propensities", ""))
 
     def write(
-        theta: WriteTransaction, joint: WriteTransaction, checks: WriteTransaction
-    ) -> list[SegmentResult]:
+        theta: WriteTransaction,
+        joint: WriteTransaction,
+        checks: WriteTransaction,
+        *by_level: WriteTransaction,
+    ) -> tuple[list[SegmentResult], str, list[LevelCurve]]:
+        before = _published_origins(warehouse)
         results = estimate_propensities(start_spark, warehouse, dates, settings, plan)
+        levels: list[LevelCurve] = []
+        for table in by_level:
+            levels = estimate_levels(start_spark, warehouse, dates, settings, results[0])
+            results[0].findings.extend(level_findings(levels, settings.significance))
+            table.write_table(level_table(levels))
+            table.publish({"levels": len(levels)})
         curves, pairs = curve_table(results), joint_table(results)
         findings = findings_table(results)
         joint.write_table(pairs)
@@ -73,19 +102,29 @@ def build_propensities(
         theta.write_table(curves)
         joint.publish({"rows": pairs.num_rows})
         checks.publish({"rows": findings.num_rows})
-        theta.publish({"rows": curves.num_rows, "findings": findings.num_rows})
-        return results
+        counts = {"rows": curves.num_rows, "findings": findings.num_rows}
+        theta.publish(counts | origin_counts(origins(curves)))
+        return results, changed_origins(before, origins(curves)), levels
 
-    outcome, results = publish_if_changed(
+    outcome, estimates = publish_if_changed(
         warehouse,
         "propensities",
-        inputs=groups_fingerprints(warehouse, dates) | _files_read(settings) | planned,
+        inputs=groups_fingerprints(warehouse, dates) | files_read(settings) | planned,
         settings=settings.model_dump(),
-        side_tables=[("joint_propensities", ""), ("diagnostics", "")],
+        side_tables=side_tables,
         write=write,
         force=force,
     )
-    return PropensityOutcome(outcome.manifest, outcome.skipped, outcome.damage, results or [])
+    return PropensityOutcome(
+        outcome.manifest, outcome.skipped, outcome.damage, *(estimates or ([], "", []))
+    )
+
+
+def _published_origins(warehouse: Warehouse) -> dict[int, str]:
+    published = warehouse.current("propensities")
+    if published is None or warehouse.damage(published):
+        return {}
+    return origins(warehouse.read("propensities"))
 
 
 def estimate_propensities(
@@ -96,62 +135,44 @@ def estimate_propensities(
     plan: Plan | None = None,
 ) -> list[SegmentResult]:
     """Return the estimates of all traffic, then of the segments."""
-    theta = _given_theta(settings) if settings.estimator == "given" else []
+    theta = given_theta(settings) if settings.estimator == "given" else []
     if not groups_files(warehouse, dates):
         raise InvalidData(
             "the groups of these dates contain no page; give other dates, or see the table "
             "`quarantine`"
         )
-    counts = _WarehouseCounts(start_spark, warehouse, dates)
-    return estimate_from_counts(counts, settings, theta=theta, plan=plan)
+    window = _Window(start_spark, warehouse, dates)
+    return estimate_from_counts(window, settings, theta=theta, plan=plan)
 
 
-class _WarehouseCounts:
-    """The counts of published groups: dates that have none are tallied first."""
+def estimate_levels(
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    dates: Sequence[dt.date],
+    settings: Propensities,
+    lowest: SegmentResult,
+) -> list[LevelCurve]:
+    """Return the curve of every level of feedback over all traffic, the lowest first.
 
-    def __init__(
-        self,
-        start_spark: Callable[[], SparkSession],
-        warehouse: Warehouse,
-        dates: Sequence[dt.date],
-    ) -> None:
-        self._start_spark, self._warehouse, self._dates = start_spark, warehouse, dates
-        self._tallies = build_tallies(start_spark, warehouse, dates)
-
-    def swap_counts(self, max_position: int) -> pa.Table:
-        return self._tallies.swap_counts(max_position)
-
-    def longest(self) -> int:
-        groups = [self._warehouse.require("groups", f"dt={date}") for date in self._dates]
-        return max(manifest.counts.get("longest", 0) for manifest in groups)
-
-    def moments(self, blocks: int) -> pa.Table:
-        return self._tallies.moments(self._start_spark, blocks=blocks)
-
-    def harvest(self, settings: Propensities) -> pa.Table:
-        blocks, weight = settings.harvest.blocks, settings.harvest.weight
-        return tasks.harvest_table(self._shown(settings), blocks=blocks, weight=weight)
-
-    def exposures(self, settings: Propensities) -> Exposures:
-        em = settings.regression_em
-        return tasks.em_exposures(
-            self._start_spark(), self._shown(settings), queries=em.queries,
-            blocks=settings.harvest.blocks, features=em.features,
-        )  # fmt: skip
-
-    def rankings(self, tally: RankingTally) -> RankingSums:
-        files = groups_files(self._warehouse, self._dates)
-        return tasks.count_rankings(self._start_spark, self._warehouse.storage.url, files, tally)
-
-    def _shown(self, settings: Propensities) -> DataFrame:
-        """Return the exposures of all documents: a pass over the groups of the window."""
-        files = [
-            (day, path)
-            for day, date in enumerate(self._dates)
-            for path in groups_files(self._warehouse, [date])
-        ]  # fmt: skip
-        url, limit = self._warehouse.storage.url, settings.max_position
-        return tasks.count_exposures(self._start_spark(), url, files, max_position=limit)
+    lowest: the estimates of the lowest level. An estimator that uses neither swaps nor natural rank
+    changes gives no curve of a higher level: every position is `insufficient`.
+    """
+    files, names = groups_files(warehouse, dates), window_levels(warehouse, dates)
+    estimator = lowest.own.estimator
+    estimator = SWAPS if estimator == EXTENDED else estimator  # a level has no harvested positions
+    own = settings.model_copy(update={"estimator": estimator})
+    window, levels = _Window(start_spark, warehouse, dates), []
+    for at, name in enumerate(names):
+        events = names[at:]
+        swaps = tasks.count_arms(start_spark, warehouse.storage.url, files, events=events)
+        curve = lowest.own
+        if at:
+            counts = WindowCounts(swaps)
+            if own.estimator in NEED_HARVEST:
+                counts = replace(counts, harvest=window.harvest(own, events))
+            curve = level_curve(counts.evidence(lowest.own.positions, None), own)
+        levels.append(LevelCurve(name, events_in(swaps), curve))
+    return levels
 
 
 @reraise_user_errors()
@@ -193,21 +214,64 @@ def plain_rates(
     return arm.co_clicks / max(arm.sessions, 1), pages
 
 
-def _files_read(settings: Propensities) -> dict[str, Any]:
-    """Return the files that the estimator reads besides groups, for the fingerprint."""
-    if settings.estimator == "given" and settings.given.file:
-        return {"given": _given_theta(settings)}
-    if settings.estimator == "regression_em" and settings.regression_em.features:
-        return {"features": find_features(settings.regression_em.features).identity}
-    return {}
+@dataclass(frozen=True)
+class _Window:
+    """The groups to make a pass over, if an estimator needs all pages."""
 
+    start_spark: Callable[[], SparkSession]
+    warehouse: Warehouse
+    dates: Sequence[dt.date]
 
-def _given_theta(settings: Propensities) -> list[float]:
-    file = settings.given.file
-    if not file:
-        return settings.given.theta
-    folder, _, name = file.rpartition("/")
-    content = Storage(folder or ".").read_json(name)
-    if content is None:
-        raise UserError(f"propensities.given.file: {file} does not exist")
-    return theta_of_json(content, file)
+    @cached_property
+    def _tallies(self) -> WindowTallies:
+        return build_tallies(self.start_spark, self.warehouse, self.dates)
+
+    def swap_counts(self, max_position: int) -> pa.Table:
+        """Return `swap_counts_schema`; dates without tallies are counted."""
+        return self._tallies.swap_counts(max_position)
+
+    def longest(self) -> int:
+        """Return the number of documents of the longest page."""
+        groups = [self.warehouse.require("groups", f"dt={date}") for date in self.dates]
+        return max(manifest.counts.get("longest", 0) for manifest in groups)
+
+    def moments(self, blocks: int) -> pa.Table:
+        """Return `moments_schema`."""
+        return self._tallies.moments(self.start_spark, blocks=blocks)
+
+    def rankings(self, tally: RankingTally) -> RankingSums:
+        """Return the sums within displayed rankings."""
+        files = groups_files(self.warehouse, self.dates)
+        return tasks.count_rankings(self.start_spark, self.warehouse.storage.url, files, tally)
+
+    def check_features(self, settings: Propensities) -> None:
+        """Raise UserError unless there are features for regression-EM."""
+        if not settings.regression_em.features:
+            raise UserError(NO_FEATURES)
+        find_features(settings.regression_em.features)
+
+    def shown(self, max_position: int, events: Sequence[str] = ()) -> DataFrame:
+        """Return clicks and impressions of each document. events: that are clicks; (): any."""
+        files = [
+            (day, path)
+            for day, date in enumerate(self.dates)
+            for path in groups_files(self.warehouse, [date])
+        ]
+        url = self.warehouse.storage.url
+        return tasks.count_exposures(
+            self.start_spark(), url, files, max_position=max_position, events=events
+        )
+
+    def harvest(self, settings: Propensities, events: Sequence[str] = ()) -> pa.Table:
+        """Return `harvest_schema` of all documents. events: as of `shown`."""
+        harvest = settings.harvest
+        shown = self.shown(settings.max_position, events)
+        return tasks.harvest_table(shown, blocks=harvest.blocks, weight=harvest.weight)
+
+    def exposures(self, settings: Propensities) -> Exposures:
+        """Return the exposures for regression-EM."""
+        em = settings.regression_em
+        return tasks.em_exposures(
+            self.start_spark(), self.shown(settings.max_position), queries=em.queries,
+            blocks=settings.harvest.blocks, features=em.features,
+        )  # fmt: skip

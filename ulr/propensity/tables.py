@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ulr.propensity.choice import CHECK as CHOICE
 from ulr.propensity.click_model import ClickFindings
 from ulr.propensity.covariance import affine_covariance, log_theta_covariance
 from ulr.propensity.curve_checks import FIRST_POSITION
@@ -134,6 +135,7 @@ def as_json(results: Sequence[SegmentResult]) -> dict[str, Any]:
     return {
         "theta": [row["theta"] for row in segments[0]["curve"]],
         "estimator": results[0].curve.estimator,
+        "choice": next((f.message for f in results[0].findings if f.check == CHOICE), None),
         "segments": segments,
     }
 
@@ -180,6 +182,7 @@ def summary_lines(results: Sequence[SegmentResult]) -> list[str]:
         name = "all traffic" if result.segment is None else f"segment {result.segment}"
         positions = _by_source(curve.source, "positions")
         lines.append(f"{name}: theta by {curve.estimator}, {positions}")
+        lines += [f"  {f.message}" for f in result.findings if f.check == CHOICE]
         lines += [
             f"  position {i + 1}, {source}: {curve.note[i]}"
             for i, source in enumerate(curve.source)
@@ -193,9 +196,13 @@ def summary_lines(results: Sequence[SegmentResult]) -> list[str]:
             )
         pairs = _by_source([pair.source for pair in result.pairs], "pairs")
         lines.append(f"  psi: {pairs}; browsing model {result.browsing.name}{_bic(result)}")
-        lines += [f"  {f.verdict}: {f.message}" for f in result.findings if f.verdict != "ok"]
+        lines += [f"  {f.verdict}: {f.message}" for f in result.findings if _is_alarm(f)]
         lines += [f"  {f.message}" for f in result.findings if _is_summary(f)]
     return lines
+
+
+def _is_alarm(finding: Finding) -> bool:
+    return finding.verdict != "ok" and finding.check != CHOICE
 
 
 def _is_summary(finding: Finding) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ulr.engine.columns import patterns_of
+from ulr.groups.levels import names_in, one_level
 from ulr.kernels.layout import Ragged
 from ulr.kernels.patterns import count_positions
 from ulr.propensity.schema import exposures_schema
@@ -19,21 +20,31 @@ ROWS_PER_BATCH = 65_536
 
 
 def count_exposures(
-    url: str, files: Iterable[tuple[int, str]], max_position: int
+    url: str, files: Iterable[tuple[int, str]], max_position: int, events: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of `exposures_schema`, one for each batch of the files (day, path)."""
+    """Yield batches of `exposures_schema`, one for each batch of the files (day, path).
+
+    events: that count as clicks; (): any.
+    """
     for day, path in files:
-        for batch in read_groups(url, [path], EXPOSURE_COLUMNS):
+        for batch in read_groups(url, [path], EXPOSURE_COLUMNS, events):
             yield exposure_batch(batch, day, max_position)
 
 
-def read_groups(url: str, files: Iterable[str], columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of files on the filesystem of `url`; segment and bucket are dictionaries."""
+def read_groups(
+    url: str, files: Iterable[str], columns: list[str], events: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of files on the filesystem of `url`; segment and bucket are dictionaries.
+
+    Patterns are those of one level of feedback.
+    """
     fs, _ = open_filesystem(url)
     for path in files:
         with fs.open_input_file(path) as source:
             file = pq.ParquetFile(source, read_dictionary=["segment", "bucket"])
-            yield from file.iter_batches(ROWS_PER_BATCH, columns=columns, use_threads=False)
+            names = names_in(file.schema_arrow)
+            for batch in file.iter_batches(ROWS_PER_BATCH, columns=columns, use_threads=False):
+                yield one_level(batch, names, events)
 
 
 def exposure_batch(batch: pa.RecordBatch, day: int, max_position: int) -> pa.RecordBatch:

@@ -23,6 +23,8 @@ from ulr.errors import InvalidData
 from ulr.features.matrix import feature_matrix
 from ulr.kernels.within_rankings import RankingSums
 from ulr.propensity import tally
+from ulr.propensity.daily.arms import ArmTally, sum_counts
+from ulr.propensity.daily.tally import tally_arms
 from ulr.propensity.daily.tasks import DRIVER_BYTES
 from ulr.propensity.document_pairs import REST, UNIT, pair_sums
 from ulr.propensity.exposures import Exposures
@@ -33,20 +35,27 @@ from ulr.propensity.schema import (
     harvest_schema,
     harvest_units_schema,
 )
+from ulr.warehouse.filesystem import open_filesystem
+from ulr.warehouse.schema import swap_counts_schema
 from ulr.warehouse.storage import Storage
 
 DOCUMENT = ["query_id", "doc_id"]
 
 
 def count_exposures(
-    spark: SparkSession, url: str, files: Sequence[tuple[int, str]], *, max_position: int
+    spark: SparkSession,
+    url: str,
+    files: Sequence[tuple[int, str]],
+    *,
+    max_position: int,
+    events: Sequence[str] = (),
 ) -> DataFrame:
     """Return clicks and impressions of each document by day, position, segment and bucket.
 
-    files: the day, a number from 0, and the path.
+    files: the day, a number from 0, and the path. events: that count as clicks; (): any.
     """
     sizes = [file.size for file in Storage(url).stat([path for _, path in files])]
-    count = partial(tally.count_exposures, url, max_position=max_position)
+    count = partial(tally.count_exposures, url, max_position=max_position, events=events)
     rows = map_items(spark, files, count, spark_schema(exposures_schema), sizes=sizes)
     return _sum_exposures(rows, "segment", "bucket", *DOCUMENT, "day", "position")
 
@@ -80,6 +89,34 @@ def _ranking_rows(files: Sequence[str], *, url: str, counted: RankingTally) -> B
     at = np.flatnonzero(values)
     arrays = [pa.array(at), pa.array(values[at])]
     yield pa.RecordBatch.from_arrays(arrays, names=["at", "value"])
+
+
+def count_arms(
+    start_spark: Callable[[], SparkSession],
+    url: str,
+    files: Sequence[str],
+    *,
+    events: Sequence[str],
+) -> pa.Table:
+    """Return `swap_counts_schema` of some events, in this process if groups are small."""
+    sizes = [file.size for file in Storage(url).stat(files)]
+    if sum(sizes) <= DRIVER_BYTES:
+        return sum_counts([_arm_rows(files, url, events)])
+    count = partial(_arm_batches, url=url, events=events)
+    rows = map_items(start_spark(), files, count, spark_schema(swap_counts_schema), sizes=sizes)
+    return sum_counts([to_arrow(rows).cast(swap_counts_schema)])
+
+
+def _arm_rows(files: Sequence[str], url: str, events: Sequence[str]) -> pa.Table:
+    fs, _ = open_filesystem(url)
+    arms = ArmTally()
+    for path in files:
+        tally_arms(fs, path, arms, events)
+    return arms.rows()
+
+
+def _arm_batches(files: Sequence[str], *, url: str, events: Sequence[str]) -> Batches:
+    yield from _arm_rows(files, url, events).to_batches()
 
 
 def harvest_table(shown: DataFrame, *, blocks: int, weight: str) -> pa.Table:

@@ -14,6 +14,13 @@ class Advice(NamedTuple):
 
 
 CHECKS = {
+    "estimator": Advice(
+        "Is theta from swap experiments?",
+        "All positions that matter have enough clicks in swap buckets.",
+        "Run a swap experiment (`ulr plan-swaps` computes its size): its theta needs no assumption "
+        "on why rankings change or what features explain. Until then the message names what theta "
+        "rests on, and the setting that decides otherwise.",
+    ),
     "components": Advice(
         "Are all positions linked by comparisons?",
         "Every position with an estimate can be compared with position 1.",
@@ -98,6 +105,14 @@ CHECKS = {
         "Relevance varies as much as its prediction.",
         "Set more trees (`propensities.regression_em.trees`) or better features. Until then theta "
         "is biased, and its errors do not show it.",
+    ),
+    "levels": Advice(
+        "Do all levels of feedback have the same examination curve?",
+        "Deeper events fall with the position as clicks do.",
+        "Given a click, the event depends on the position: the page may offer it without a click, "
+        "or users at deep positions click with another intent. Weights use the curve of the lowest "
+        "level, so gains of higher levels are biased; compare a model with `log.feedback` of the "
+        "lowest event alone.",
     ),
     "joint": Advice(
         "Are pairs of positions examined independently?",

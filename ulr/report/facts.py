@@ -27,7 +27,7 @@ class Facts:
     stages         of a nightly run: stage, status, seconds, message
     verdict        of a nightly run: outcome, version, champion, passed, reasons, against
     metrics        rows of the table `metrics`, over all traffic
-    curve, joint, diagnostics   rows of the propensity tables
+    curve, joint, levels, diagnostics   rows of the propensity tables
     truth          rows of the simulator's table of true theta and psi
     weights        by method: position, name, value
     trainings      by method: trees, validation by iteration, t_plus, t_minus,
@@ -50,6 +50,7 @@ class Facts:
     metrics: list[Row] = field(default_factory=list)
     curve: list[Row] = field(default_factory=list)
     joint: list[Row] = field(default_factory=list)
+    levels: list[Row] = field(default_factory=list)
     diagnostics: list[Row] = field(default_factory=list)
     truth: list[Row] = field(default_factory=list)
     weights: dict[str, list[Row]] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from ulr.warehouse.tables import Warehouse, partition_name
 
 # The propensity tables, by part of the facts.
 PROPENSITIES = {"curve": "propensities", "joint": "joint_propensities",
-                "diagnostics": "diagnostics"}  # fmt: skip
+                "diagnostics": "diagnostics", "levels": "level_propensities"}  # fmt: skip
 # Kept of the record of a training.
 RECORD = ("validation", "t_plus", "t_minus", "position_bias", "failures", "warnings", "choice")
 TRUTH = ("segment", "k", "l", "psi")
@@ -44,10 +44,13 @@ def propensity_parts(
 ) -> tuple[dict[str, list[Row]], dict[str, str]]:
     """Return curve, joint and diagnostics of the window, and the reasons for missing ones."""
     parts, missing = {}, {}
+    curve = warehouse.current(PROPENSITIES["curve"])
     for name, table in PROPENSITIES.items():
         manifest = warehouse.current(table)
         if manifest is None:
             continue
+        if name == "levels" and (curve is None or manifest.fingerprint != curve.fingerprint):
+            continue  # of an earlier run: this one has a single level
         dates = _dates(manifest.inputs)
         if dates == _texts(window):
             parts[name] = without_covariances(warehouse.read(table)).to_pylist()

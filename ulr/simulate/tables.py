@@ -14,8 +14,10 @@ from ulr.simulate.presets import click_models
 from ulr.simulate.traffic import Catalogue, Pages, query_shares, rank_catalogue
 from ulr.simulate.world import Names, WorldBlock
 from ulr.warehouse.schema import (
+    FEEDBACK,
     TIMESTAMP,
     features_schema,
+    graded,
     impression_schema,
     page_schema,
     truth_examination_schema,
@@ -68,13 +70,17 @@ def impression_table(pages: pa.Table) -> pa.Table:
     offsets, documents = offsets_and_values(pages["doc_ids"])
     _, clicks = offsets_and_values(pages["clicks"])
     lists = Ragged(offsets)
-    rows = pages.drop_columns(["doc_ids", "clicks"]).take(pa.array(lists.owner()))
+    of_documents = [n for n in ("doc_ids", "clicks", FEEDBACK) if n in pages.column_names]
+    rows = pages.drop_columns(of_documents).take(pa.array(lists.owner()))
     columns = {name: rows[name] for name in rows.column_names} | {
         "doc_id": documents,
         "position": pa.array((lists.within() + 1).astype(np.int32)),
         "clicked": clicks,
     }
-    return pa.table([columns[name] for name in impression_schema.names], schema=impression_schema)
+    schema = impression_schema
+    if FEEDBACK in of_documents:
+        columns[FEEDBACK], schema = offsets_and_values(pages[FEEDBACK])[1], graded(schema)
+    return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
 def relevance_table(settings: Simulate, catalogue: Catalogue) -> pa.Table:

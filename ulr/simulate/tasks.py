@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 from pyspark import Broadcast
 
 from ulr.config.settings import Simulate
+from ulr.simulate.clicks import relevance_of
+from ulr.simulate.events import draw_events, with_feedback
 from ulr.simulate.presets import click_models, experiment_of
 from ulr.simulate.randomness import scrambled_ids, stream
 from ulr.simulate.tables import features_table, impression_table, page_table
@@ -134,7 +136,7 @@ def _draw_block(
     first = file.first + start
     midnight = (settings.start - dt.date(1970, 1, 1)).days * DAY_US + file.day * DAY_US
     times = times_of_day(first + np.arange(count), settings.pages_per_day)
-    return page_table(
+    table = page_table(
         pages,
         catalogue.names,
         session_digits=scrambled_ids(
@@ -144,6 +146,12 @@ def _draw_block(
         segments=[s.name for s in settings.segments],
         buckets=experiment_of(settings).buckets,
     )
+    if not settings.feedback:
+        return table
+    labels, noise = catalogue.labels, settings.relevance_noise
+    relevance = relevance_of(labels, catalogue.max_label, noise, settings.binarize)
+    rng = stream(settings.seed, "feedback", file.day, file.number, start)
+    return with_feedback(table, draw_events(rng, pages, relevance, settings.feedback))
 
 
 def _draw_pages(

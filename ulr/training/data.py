@@ -38,7 +38,9 @@ def read_pairs(
     """
     parts = [table for table in tables if table.num_rows]
     if not parts:
-        raise InvalidData("the pairs table is empty: no query has a pair; see counts of `pairs`")
+        raise InvalidData(
+            "the pairs table is empty, no query has a pair; run `ulr pairs` to see why"
+        )
     table = pa.concat_tables(parts).combine_chunks()
     pairs = PairLists(
         query_rows=_offsets(table, "labels"),

@@ -12,6 +12,7 @@ import numpy as np
 
 from ulr.engine.columns import hashes
 from ulr.errors import UserError
+from ulr.models.text import finished_model
 from ulr.training.biases import LearnedBiases
 from ulr.training.bins import Bins, in_sample, make_bins
 from ulr.training.checkpoint import TrainState
@@ -69,7 +70,7 @@ def make_ranker(state: TrainState, early_stopping_metric: str) -> TrainedRanker:
     if state.blocks and not state.note:
         higher_is_better = ndcg_cutoff(early_stopping_metric) is not None
         best = best_iteration(as_losses(state.blocks, higher_is_better))
-    booster = lgb.Booster(model_str=state.model)
+    booster = lgb.Booster(model_str=finished_model(state.model))
     return TrainedRanker(booster, best, state.biases, list(state.history), state.choice, state.note)
 
 

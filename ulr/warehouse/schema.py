@@ -44,7 +44,21 @@ impression_schema = pa.schema(
     ]
 )
 
-OPTIONAL_COLUMNS = ("segment", "bucket", "swapped")
+FEEDBACK = "feedback"
+OPTIONAL_COLUMNS = ("segment", "bucket", "swapped", FEEDBACK)
+
+
+# With `log.feedback`, both have the events of a document as one text: the name of an event, its
+# level from 1, or a JSON array of these; null, empty and 0: no event. Clicks are optional then.
+def graded(schema: pa.Schema) -> pa.Schema:
+    """Return an input schema with the column `feedback`: a text per document."""
+    by_page = "doc_ids" in schema.names
+    return schema.append(pa.field(FEEDBACK, pa.list_(pa.string()) if by_page else pa.string()))
+
+
+def pages_of(names: Iterable[str]) -> pa.Schema:
+    """Return `page_schema`, with feedback if it is among the names of some columns."""
+    return graded(page_schema) if FEEDBACK in names else page_schema
 
 
 # An input row before validation.
@@ -69,23 +83,28 @@ def reading(schema: pa.Schema, *, inside: bool = False) -> pa.Schema:
 plain_read_schema = reading(page_schema)
 read_schema = reading(page_schema, inside=True)
 
+
 # One row per page (or unreadable row) that broke the contract, as it was read, with its reason.
 # Partitioned by `dt`; sorted by source, reason, session_id.
-quarantine_schema = pa.schema(
-    [
+def quarantine_schema_of(pages: pa.Schema) -> pa.Schema:
+    """Return the schema of quarantined rows. pages: `page_schema`, with feedback if it is read."""
+    reason, source = (
         pa.field("reason", pa.string(), nullable=False),
         pa.field("source", pa.string()),
-        *page_schema,
-        pa.field("raw", pa.string()),
-    ]
-)
+    )
+    return pa.schema([reason, source, *pages, pa.field("raw", pa.string())])
+
+
+quarantine_schema = quarantine_schema_of(page_schema)
 
 # One row per (query, segment, bucket, arm, shown ranking) of a date, with the histogram of its
 # click patterns. Unique: (query_id, segment, bucket, swapped, ranking). Partitioned by `dt`; all
 # rows of a query are in one file; sorted by the unique key, nulls last.
 #   ranking   Spark's xxhash64(transform(doc_ids, d -> xxhash64(d)))
 #   patterns  ceil(n / 64) words per distinct pattern, ascending; bit b of word w is the click at
-#             position 64 w + b + 1
+#             position 64 w + b + 1. With L levels of feedback, L times as many words: those of
+#             "level 1 or higher" first, those of level L last; the metadata of the file has the
+#             names of the levels (groups/levels.py)
 #   counts    sessions per pattern, in the order of `patterns`
 groups_schema = pa.schema(
     [
@@ -124,7 +143,8 @@ features_schema = pa.schema(
 #                 its segment, the hash of its ranking as in `groups`, and its number of documents
 #   doc_rows      index in doc_ids of every document of every ranking, by position
 #   pattern_counts, patterns, counts  click patterns of every ranking, summed over dates and arms:
-#                 their number, their words and their sessions, as in `groups`
+#                 their number, their words and their sessions, as in `groups`; all have the
+#                 same levels of feedback
 window_schema = pa.schema(
     [
         pa.field("query_id", pa.string(), nullable=False),
@@ -282,13 +302,37 @@ swap_documents_schema = pa.schema(
     ]
 )
 
+# theta by position of every level of feedback, over all traffic; published if there is more than
+# one. Unique: (level, position). Sorted by that key.
+#   level     from 1, the lowest gain
+#   event     name of the level
+#   events    documents of all pages with this event or a higher one
+#   theta, standard_error, lower, upper, support, source, note   as in `propensities`, before
+#             smoothing and imputing
+level_propensities_schema = pa.schema(
+    [
+        pa.field("level", pa.int32(), nullable=False),
+        pa.field("event", pa.string(), nullable=False),
+        pa.field("events", pa.int64(), nullable=False),
+        pa.field("position", pa.int32(), nullable=False),
+        pa.field("theta", pa.float64()),
+        pa.field("standard_error", pa.float64()),
+        pa.field("lower", pa.float64()),
+        pa.field("upper", pa.float64()),
+        pa.field("support", pa.int64(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("note", pa.string(), nullable=False),
+    ]
+)
+
 # theta by position. Unique: (segment, position); segment null: all traffic. Sorted by that key.
 #   theta     relative to position 1; null if there is no estimate, for the reason in `note`
 #   lower, upper  95% interval; standard_error of theta
 #   support   number of clicks that the estimate is based on
-#   source    estimated | pooled (too little data of the segment here: all traffic and the segment's
-#             other positions) | given (set by the user) | imputed (along the curve that the others
-#             fit) | insufficient (no estimate)
+#   source    estimated | harvested (from rank changes, on a curve that is otherwise from swaps) |
+#             pooled (too little data of the segment here: all traffic and the segment's other
+#             positions) | given (set by the user) | imputed (along the curve that the others fit) |
+#             insufficient (no estimate)
 #   alpha, beta   of P(click) = alpha R + beta, from the affine estimator only
 #   theta_1   P(position 1 is examined), to which theta and psi are relative: as set, else of the
 #             browsing model, else 1 (assumed)

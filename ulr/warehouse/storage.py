@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from ulr.errors import UserError
 from ulr.redact import redact_text
 from ulr.warehouse.durable import sync_parents, sync_path, sync_tree
 from ulr.warehouse.filesystem import PreconditionFailed, open_filesystem
@@ -269,6 +270,18 @@ class Storage:
             self.fs.delete_dir(info.path)
         elif info.is_file:
             self.fs.delete_file(info.path)
+
+
+def write_file(url: str, text: str) -> None:
+    """Write a text file atomically to a local path or a URL of any filesystem."""
+    base, options = url, ""
+    if "://" in url:
+        base, question, query = url.partition("?")
+        options = question + query
+    folder, slash, name = base.rpartition("/")
+    if not name or folder.endswith(":/"):
+        raise UserError(f"{redact_text(url)} names no file; give a path or URL of a file")
+    Storage((folder or slash or ".") + options).write_text(text, name)
 
 
 def json_text(content: dict[str, Any]) -> str:

@@ -37,7 +37,8 @@ from ulr.warehouse.transaction import Current, WriteTransaction
 
 KEEP_DAYS = 1.0
 # The stage that writes a table, where their names differ.
-_WRITTEN_BY = {"quarantine": "groups", "joint_propensities": "propensities", "models": "train",
+_WRITTEN_BY = {"quarantine": "groups", "joint_propensities": "propensities",
+               "level_propensities": "propensities", "models": "train",
                "diagnostics": "propensities", "metrics": "evaluate", "scores": "score",
                "swap_counts": "propensities", "swap_documents": "propensities",
                "window": "pairs"}  # fmt: skip

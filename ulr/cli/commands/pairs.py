@@ -32,7 +32,8 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
             open_warehouse(settings.warehouse),
             parse_dates(args.date),
             pairs=settings.pairs,
-            features=settings.features.path,
+            features=settings.features,
+            feedback=settings.log.feedback,
             force=args.force,
         )
     print_line(f"pairs {method}: {describe_pairs(outcome)}")

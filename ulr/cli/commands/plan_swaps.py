@@ -18,6 +18,7 @@ from ulr.config.settings import Settings
 from ulr.engine.session import start_session
 from ulr.errors import UserError
 from ulr.experiments.plan import PlannedBucket, all_pairs_of, design
+from ulr.experiments.vectors import with_vectors
 from ulr.groups.window import window_dates
 from ulr.propensity.stage import plain_rates
 from ulr.warehouse.tables import Warehouse, open_warehouse
@@ -28,7 +29,9 @@ EXAMPLE = "ulr plan-swaps --date 2026-01-03 --out plan.json"
 def configure(parser: argparse.ArgumentParser) -> None:
     add_date(parser, WINDOW)
     parser.add_argument(
-        "--out", metavar="FILE", help="write the plan that `ulr.experiments.serving` reads"
+        "--out",
+        metavar="FILE",
+        help="write the plan that the search servers read, with test vectors",
     )
 
 
@@ -65,7 +68,7 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     if args.out:
         buckets = [{"bucket": b.bucket, "fraction": b.fraction} for b in plan]
         content = {"salt": experiment.salt, "buckets": buckets}
-        Path(args.out).write_text(json.dumps(content, indent=1) + "\n")
+        Path(args.out).write_text(with_vectors(json.dumps(content)))
     return CommandResult(
         {"salt": experiment.salt, "days": plan[0].days, "clicks_lost_a_day": lost,
          "theta_from": source, "buckets": [asdict(b) for b in plan]}

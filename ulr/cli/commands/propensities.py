@@ -54,6 +54,8 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     print_line(f"propensities {span}:{' unchanged, skipped' if outcome.skipped else ''}")
     for line in summary_lines(outcome.results):
         print_line(f"  {line}")
+    if outcome.change:
+        print_line(f"  {outcome.change}")
     findings = _drift(start, warehouse, dates, args.drift, settings.propensities)
     for finding in findings:
         print_line(f"  drift {finding.verdict}: {finding.message} (p = {finding.p_value:.2g})")

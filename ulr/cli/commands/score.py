@@ -33,11 +33,14 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     warehouse = open_warehouse(settings.warehouse)
     name = args.model or f"models:/{settings.mlflow.registered_model}@{CHAMPION}"
     text = load_model_text(warehouse, name, settings, TERMINAL.warning)
+    features = settings.features
+    if args.features:
+        features = features.model_copy(update={"path": args.features, "table": None})
     with TERMINAL.spark_tasks("score"):
         outcome = build_scores(
             partial(start_session, "score", settings.spark),
             warehouse,
-            features=args.features or settings.features.path,
+            features=features,
             model=text,
             name=name,
             partitions=settings.score.partitions,

@@ -1,4 +1,8 @@
-"""List the tables of the warehouse, or remove what is older than its retention.
+"""List the published tables, print views of them for other engines, or remove old dates.
+
+The folder of a partition also holds replaced versions for warehouse.keep_days, so a glob over
+Parquet files reads rows twice. --views prints SQL that names the published files. It describes the
+tables of this moment: run it again after every night, or set warehouse.views.
 
 Dated partitions, summaries of nights and their pages are kept for warehouse.retention_days, and the
 quarantine, which holds raw rows of the log, for warehouse.quarantine_days. Both count back from
@@ -10,6 +14,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import pyarrow as pa
 from rich.table import Table
 
 from ulr.cli.arguments import add_date
@@ -18,6 +23,8 @@ from ulr.config.settings import Settings
 from ulr.dates import parse_dates
 from ulr.errors import UserError
 from ulr.pipeline.describe import describe_expired
+from ulr.redact import redact_text
+from ulr.warehouse.catalog import PublishedTable, published_tables
 from ulr.warehouse.retention import (
     Expired,
     check_retention,
@@ -26,13 +33,16 @@ from ulr.warehouse.retention import (
     remove_expired,
     remove_replaced,
 )
+from ulr.warehouse.storage import write_file
 from ulr.warehouse.tables import Warehouse, open_warehouse
-from ulr.warehouse.verify import published
+from ulr.warehouse.views import ENGINES, Engine, views
 
-EXAMPLE = "ulr tables --expire --dry-run"
+EXAMPLE = "ulr tables --views duckdb --out views.sql"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--views", choices=ENGINES, help="print SQL views of the published files")
+    parser.add_argument("--out", metavar="FILE", help="with --views: write them to a path or URL")
     parser.add_argument(
         "--expire", action="store_true", help="remove what is older than its retention"
     )
@@ -43,14 +53,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
-    """List tables, or expired partitions."""
+    """List tables, print views, or remove expired partitions."""
+    if args.out and not args.views:
+        raise UserError("--out goes with --views; give an engine too")
+    if (args.dry_run or args.date) and not args.expire:
+        raise UserError("--dry-run and --date go with --expire; give it too")
+    if args.expire and args.views:
+        raise UserError("--views and --expire are different tasks; give one of them")
     warehouse = open_warehouse(settings.warehouse)
-    if not args.expire:
-        if args.dry_run or args.date:
-            raise UserError("--dry-run and --date go with --expire; give it too")
-        rows = _rows(warehouse)
-        print_table(_table(rows))
-        return CommandResult({"tables": rows})
+    if args.views:
+        return _views(warehouse, args.views, args.out)
+    if args.expire:
+        return _expire(warehouse, settings, args)
+    rows = [_row(table) for table in published_tables(warehouse.storage)]
+    print_table(_table(rows))
+    return CommandResult({"tables": rows})
+
+
+def _views(warehouse: Warehouse, engine: Engine, out: str | None) -> CommandResult:
+    sql = views(warehouse.storage, engine)
+    if out:
+        write_file(out, sql)
+        print_line(f"tables: views for {engine} -> {redact_text(out)}")
+    else:
+        print_line(sql.rstrip("\n"))
+    return CommandResult({"engine": engine, "sql": sql})
+
+
+def _expire(warehouse: Warehouse, settings: Settings, args: argparse.Namespace) -> CommandResult:
     check_retention(settings.warehouse, settings.propensities.window_days)
     today = parse_dates(args.date)[-1] if args.date else newest_date(warehouse)
     expired = find_expired(warehouse, settings.warehouse, today) if today else []
@@ -67,25 +97,25 @@ def _document(one: Expired) -> dict[str, Any]:
     return {"table": one.table, "date": str(one.date), "paths": list(one.paths), "bytes": one.size}
 
 
-def _rows(warehouse: Warehouse) -> list[dict[str, Any]]:
-    """Return a row per published table, sorted by name."""
-    rows: dict[str, dict[str, Any]] = {}
-    for where, manifest in published(warehouse.storage):
-        name, _, partition = where.rpartition("/")
-        table = name if "=" in partition else where
-        empty = {"table": table, "partitions": [], "files": 0, "bytes": 0, "damaged": 0}
-        row = rows.setdefault(table, empty)
-        row["partitions"].append(partition if "=" in partition else "")
-        row["files"] += len(manifest.files) if manifest else 0
-        row["bytes"] += sum(file.size or 0 for file in manifest.files) if manifest else 0
-        row["damaged"] += manifest is None
-    return [rows[name] for name in sorted(rows)]
+def _row(table: PublishedTable) -> dict[str, Any]:
+    """Return the numbers of a table; rows is None for models, and if a file is not readable."""
+    damaged = table.damaged
+    try:
+        rows = table.rows()
+    except (OSError, pa.ArrowInvalid):
+        rows, damaged = None, damaged + 1
+    return {"table": table.name, "partitions": list(table.partitions), "rows": rows,
+            "files": table.files, "bytes": table.bytes, "damaged": damaged}  # fmt: skip
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    table = Table("table", "partitions", "first", "last", "files", "MB")
+    table = Table("table", "partitions", "first", "last")
+    for heading in ("rows", "files", "MB", "damaged"):
+        table.add_column(heading, justify="right")
     for row in rows:
-        names = sorted(row["partitions"])
-        table.add_row(row["table"], str(len(names)), names[0], names[-1], f"{row['files']:,}",
-                      f"{row['bytes'] / 1e6:,.1f}")  # fmt: skip
+        names = row["partitions"]
+        number = "-" if row["rows"] is None else f"{row['rows']:,}"
+        table.add_row(row["table"], str(len(names)), names[0], names[-1], number,
+                      f"{row['files']:,}", f"{row['bytes'] / 1e6:,.1f}",
+                      str(row["damaged"] or ""))  # fmt: skip
     return table

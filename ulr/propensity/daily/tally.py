@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from ulr.engine.columns import lists
+from ulr.groups.levels import names_in, one_level
 from ulr.propensity.daily.arms import ARM_COLUMNS, ArmTally, has_shuffle
 from ulr.propensity.daily.documents import (
     DOCUMENT_COLUMNS,
@@ -26,12 +27,14 @@ def tally_file(fs: pafs.FileSystem, path: str, arms: ArmTally) -> Iterator[pa.Ta
     """Add the file's pages to `arms`; yield its documents as merged `swap_documents_schema`.
 
     The columns with ids are read for row groups that have a page in a bucket 1:k or in a shuffle.
+    With feedback, any event is a click.
     """
     pending: list[pa.Table] = []
     with fs.open_input_file(path) as source:
         file = pq.ParquetFile(source, read_dictionary=["segment", "bucket"])
+        names = names_in(file.schema_arrow)
         for number in range(file.num_row_groups):
-            batches = _read(file, number, ARM_COLUMNS)
+            batches = [one_level(b, names) for b in _read(file, number, ARM_COLUMNS)]
             second = [second_index(batch["bucket"]) for batch in batches]
             swaps = any(index.any() for index in second)
             if swaps or any(has_shuffle(batch["bucket"]) for batch in batches):
@@ -57,6 +60,20 @@ def tally_batches(batches: Iterable[pa.RecordBatch], arms: ArmTally) -> pa.Table
         if second.any():
             pending.append(_documents(batch, second))
     return merge_documents(pending)
+
+
+def tally_arms(fs: pafs.FileSystem, path: str, arms: ArmTally, events: Sequence[str]) -> None:
+    """Add the file's pages to `arms`, clicks being documents with these events."""
+    with fs.open_input_file(path) as source:
+        file = pq.ParquetFile(source, read_dictionary=["segment", "bucket"])
+        names = names_in(file.schema_arrow)
+        for number in range(file.num_row_groups):
+            batches = _read(file, number, ARM_COLUMNS)
+            if any(has_shuffle(batch["bucket"]) for batch in batches):
+                ids = _read(file, number, DOCUMENT_COLUMNS)
+                batches = [_joined(a, b) for a, b in zip(batches, ids, strict=True)]
+            for batch in batches:
+                arms.add(one_level(batch, names, events))
 
 
 def _read(file: pq.ParquetFile, number: int, columns: list[str]) -> list[pa.RecordBatch]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ulr.propensity.choice import CHECK
 from ulr.propensity.curve import IMPUTED
+from ulr.propensity.levels import CHECK as LEVELS
 from ulr.report.blocks import Figure, Table
 from ulr.report.charts.lines import Line, LinesChart
-from ulr.report.charts.propensities import curve_lines, true_theta
+from ulr.report.charts.propensities import COLOURS, curve_lines, true_theta
 from ulr.report.facts import Facts, Row, require, segment_name, segments_of
 from ulr.report.format import UNKNOWN, count, fixed, interval, known, plural
 
@@ -37,9 +39,54 @@ def context(facts: Facts) -> dict[str, Any]:
             ),
             "",
         ),
+        "choice": next((f["message"] for f in facts.diagnostics if f["check"] == CHECK), ""),
         "figures": [(segment, _figure(facts, rows, segment)) for segment in segments[:DRAWN]],
         "segments_left": len(segments) - DRAWN,
+        "levels": _levels(facts.levels, facts.diagnostics),
     }
+
+
+def _levels(rows: list[Row], diagnostics: list[Row]) -> dict[str, Any] | None:
+    """Return the curves of the levels of feedback, and what their comparison found."""
+    if not rows:
+        return None
+    names = list(dict.fromkeys(row["event"] for row in rows))
+    by_name = {name: [row for row in rows if row["event"] == name] for name in names}
+    drawn = {name: own for name, own in by_name.items() if any(known(r["theta"]) for r in own)}
+    lines = [
+        line
+        for number, (name, own) in enumerate(drawn.items())
+        for line in curve_lines(own, name, "strong" if number == 0 else _kind(number))
+    ]
+    title = "Examination by position, by level of feedback, relative to position 1"
+    y_name = "theta, relative to position 1 (log scale)"
+    caption = "theta of documents with an event or a higher one, with 95% intervals."
+    without = [name for name in names if name not in drawn]
+    if without:
+        caption += f" Without a curve: {', '.join(without)}."
+    headings = ["event", "events", "position", "theta", "95% interval", "standard error",
+                "support", "note"]  # fmt: skip
+    cells = [
+        [r["event"], count(r["events"]), count(r["position"]), fixed(r["theta"]),
+         interval(r["lower"], r["upper"]) if known(r["theta"]) else UNKNOWN,
+         fixed(r["standard_error"]), count(r["support"]), r["note"]]
+        for r in rows
+    ]  # fmt: skip
+    findings = [f for f in diagnostics if f["check"] == LEVELS]
+    return {
+        "figure": Figure(
+            LinesChart(title, lines, "position", y_name, log=True), caption,
+            Table("theta, by level of feedback", headings, cells),
+        ),
+        "counts": ", ".join(f"{name} {count(own[0]['events'])}" for name, own in by_name.items()),
+        "differ": [f["message"] for f in findings if f["verdict"] != "ok"],
+        "agree": [f["message"] for f in findings if f["verdict"] == "ok"],
+        "lowest": names[0],
+    }  # fmt: skip
+
+
+def _kind(number: int) -> str:
+    return f"segment-{(number - 1) % COLOURS + 1}"
 
 
 def _figure(facts: Facts, rows: list[Row], segment: str | None) -> Figure:

@@ -66,7 +66,9 @@ def build_query_index(run: RunOnFiles, source: PairFiles) -> QueryIndex:
     """Return the index of all queries."""
     tables = run(partial(_index_file, source=source))
     if not tables:
-        raise InvalidData("the pairs table is empty: no query has a pair; see counts of `pairs`")
+        raise InvalidData(
+            "the pairs table is empty, no query has a pair; run `ulr pairs` to see why"
+        )
     table = pa.concat_tables(tables)
     columns = {name: table[name].to_numpy() for name in table.column_names}
     max_position = int(columns.pop("max_position").max())

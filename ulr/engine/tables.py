@@ -1,0 +1,154 @@
+"""Tables, views and queries of the user's catalogs, with mapped columns and errors of one line.
+
+A user's expressions are analysed before any job starts. They are evaluated without ANSI mode on
+every version of Spark, so that a cast that fails gives null instead of ending the job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ulr.errors import UserError
+
+_ANSI = "spark.sql.ansi.enabled"
+_SHOWN = 40  # names of columns in a message
+_MAX_REASON = 300
+_UNRESOLVED = re.compile(r"UNRESOLVED_COLUMN[^`]*?with name (?P<name>(?:`[^`]+`\.?)+)")
+_CLASS = re.compile(r"^\[(?P<name>[A-Z_0-9.]+)\] *")
+_AGGREGATE = ("MISSING_GROUP_BY", "MISSING_AGGREGATION", "GROUP_BY_AGGREGATE")
+_ANALYSIS_FAILED = (PySparkException, Py4JJavaError)
+
+
+@contextlib.contextmanager
+def without_ansi(spark: SparkSession) -> Iterator[None]:
+    """Analyse expressions without ANSI mode; an expression keeps the mode it was analysed with."""
+    before = spark.conf.get(_ANSI, "false")
+    spark.conf.set(_ANSI, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(_ANSI, before or "false")
+
+
+def find_table(spark: SparkSession, name: str, *, setting: str) -> DataFrame:
+    """Return a table or view of any catalog; raise UserError if there is none.
+
+    setting: the setting that holds the name, for messages.
+    """
+    try:
+        return spark.table(name)
+    except _ANALYSIS_FAILED as error:
+        if "NOT_FOUND" not in str(error):
+            raise UserError(f"{setting} = {name}: {reason_of(error)}") from None
+    near = nearest(name.replace("`", ""), _tables_beside(spark, name))
+    raise UserError(
+        f"{setting} = {name}: there is no such table or view{near}; check the name, its catalog in "
+        "the section spark, and your permissions"
+    ) from None
+
+
+def run_query(spark: SparkSession, query: str, *, setting: str) -> DataFrame:
+    """Return the rows of a query, as a plan that was analysed; raise UserError if it is wrong."""
+    try:
+        with without_ansi(spark):
+            return spark.sql(query)
+    except _ANALYSIS_FAILED as error:
+        raise UserError(f"{setting}: {reason_of(error)}") from None
+
+
+def filter_rows(frame: DataFrame, condition: str, *, setting: str, source: str) -> DataFrame:
+    """Return the rows for which an SQL condition is true; raise UserError if it is wrong."""
+    try:
+        with without_ansi(frame.sparkSession):
+            return frame.where(F.expr(condition))
+    except _ANALYSIS_FAILED as error:
+        raise _expression_error(error, setting, condition, frame.columns, source) from None
+
+
+def expressions(
+    frame: DataFrame, columns: Mapping[str, str], *, setting: str, source: str
+) -> dict[str, Column]:
+    """Return each name's SQL expression over the columns of a frame; raise UserError for a bad one.
+
+    columns: a column's name or an SQL expression by name. Every expression is analysed by itself,
+    so that the message names the one that is wrong. setting: the mapping, such as log.columns.
+    Select them within `without_ansi`.
+    """
+    with without_ansi(frame.sparkSession):
+        found = {}
+        for name, text in columns.items():
+            try:
+                found[name] = F.expr(text).alias(name)
+                frame.select("*", found[name])
+            except _ANALYSIS_FAILED as error:
+                raise _expression_error(
+                    error, f"{setting}.{name}", text, frame.columns, source
+                ) from None
+    return found
+
+
+def select_mapped(
+    frame: DataFrame, columns: Mapping[str, str], *, setting: str, source: str
+) -> DataFrame:
+    """Return a frame with one column per name, computed by its SQL expression."""
+    chosen = expressions(frame, columns, setting=setting, source=source)
+    with without_ansi(frame.sparkSession):
+        return frame.select(*chosen.values())
+
+
+def missing_column(source: str, name: str, columns: Sequence[str]) -> str:
+    """Return the message that a source has no such column, with the nearest name."""
+    shown = ", ".join(columns[:_SHOWN]) + (", ..." if len(columns) > _SHOWN else "")
+    near = nearest(name, columns)
+    return f"{source} has no column {name}{near}; it has {shown or 'none'}"
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """Return ` (did you mean NAME?)` with the most similar name, or "" if none is similar."""
+    lowered = {n.lower(): n for n in names}
+    matches = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
+    return f" (did you mean {lowered[matches[0]]}?)" if matches else ""
+
+
+def reason_of(error: Exception) -> str:
+    """Return Spark's reason for rejecting a plan as one line without its class and plan."""
+    text = str(error).strip()
+    text = text.partition("JVM stacktrace")[0].strip() or type(error).__name__
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    first = _CLASS.sub("", lines[0]) if lines else type(error).__name__
+    first = re.split(r" SQLSTATE: |; line \d+ pos", first)[0]
+    first = first.partition(": org.apache.spark")[0] if first.startswith("An error") else first
+    return first.rstrip(" .:;")[:_MAX_REASON]
+
+
+def _expression_error(
+    error: Exception, setting: str, text: str, columns: Sequence[str], source: str
+) -> UserError:
+    message = str(error)
+    if match := _UNRESOLVED.search(message):
+        name = match["name"].replace("`", "")
+        return UserError(f"{setting} = {text!r}: {missing_column(source, name, columns)}")
+    if any(name in message for name in _AGGREGATE):
+        return UserError(
+            f"{setting} = {text!r}: an aggregate is not the value of one row; write a query that "
+            "groups the rows, as in log.sql"
+        )
+    return UserError(f"{setting} = {text!r}: {reason_of(error)}")
+
+
+def _tables_beside(spark: SparkSession, name: str) -> list[str]:
+    """Return the names of the tables in the same namespace, or none."""
+    folder, dot, _ = name.replace("`", "").rpartition(".")
+    try:
+        rows = spark.sql(f"SHOW TABLES IN {folder}" if dot else "SHOW TABLES").collect()
+    except _ANALYSIS_FAILED:
+        return []
+    return [f"{folder}{dot}{row['tableName']}" for row in rows]

@@ -1,0 +1,1 @@
+"""Files of a trained model for the engines that serve it, one module per format."""

@@ -1,0 +1,72 @@
+"""What an estimator reads, and whether it has what it needs; no Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ulr.config.settings import Propensities
+from ulr.errors import UserError
+from ulr.experiments.buckets import is_shuffle, parse_bucket
+from ulr.features.files import find_features
+from ulr.propensity.choice import AUTO
+from ulr.propensity.estimators import NEED_SWAPS, USE_SHUFFLES, theta_of_json
+from ulr.warehouse.storage import Storage
+
+
+def check_buckets(swaps: pa.Table, positions: int, estimator: str) -> None:
+    """Raise UserError if the estimator needs buckets, and none of them lies within positions."""
+    names = pc.unique(swaps["bucket"]).drop_null().to_pylist()
+    shuffles = [name for name in names if is_shuffle(name)]
+    if estimator == "shuffle" and not shuffles:
+        raise UserError(
+            "propensities.estimator=shuffle needs pages in the bucket shuffle, and these groups "
+            "have none; use combined with swap buckets, or all_pairs (natural rank changes)"
+        )
+    usable = any(
+        estimator in USE_SHUFFLES
+        if is_shuffle(name)
+        else parse_bucket(name).last_position <= positions
+        for name in names
+    )
+    if estimator in NEED_SWAPS and not usable:
+        raise UserError(
+            f"propensities.estimator={estimator} needs swap buckets, and these groups have none; "
+            "use all_pairs (natural rank changes) or regression_em, or run an experiment "
+            "(`ulr plan-swaps`)"
+        )
+
+
+def files_read(settings: Propensities) -> dict[str, Any]:
+    """Return the files that the estimator reads besides groups, for the fingerprint."""
+    if settings.estimator == "given" and settings.given.file:
+        return {"given": given_theta(settings)}
+    features = settings.regression_em.features
+    if settings.estimator == "regression_em" and features:
+        return {"features": find_features(features).identity}
+    if settings.estimator == AUTO and features:
+        try:
+            return {"features": find_features(features).identity}
+        except UserError:  # they are needed only if clicks do not identify theta
+            return {}
+    return {}
+
+
+def given_theta(settings: Propensities) -> list[float]:
+    file = settings.given.file
+    if not file:
+        return settings.given.theta
+    folder, _, name = file.rpartition("/")
+    content = Storage(folder or ".").read_json(name)
+    if content is None:
+        raise UserError(f"propensities.given.file: {file} does not exist")
+    return theta_of_json(content, file)
+
+
+def segment_names(rows: pa.Table, settings: Propensities) -> list[str]:
+    """Return the segments that get a separate curve, sorted."""
+    if not settings.segments or settings.estimator in ("given", "regression_em"):
+        return []
+    return sorted(pc.unique(rows["segment"]).drop_null().to_pylist())
