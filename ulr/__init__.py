@@ -46,8 +46,10 @@ _PUBLIC = {
     "Ranker": "ulr.ml.ranker",
     "UnbiasedLambdaMART": "ulr.ml.estimator",
     "__version__": "ulr.version",
+    "evaluate": "ulr.ml.evaluate",
+    "propensities": "ulr.ml.propensities",
 }
-__all__ = ["Ranker", "UnbiasedLambdaMART", "__version__"]
+__all__ = ["Ranker", "UnbiasedLambdaMART", "__version__", "evaluate", "propensities"]
 
 
 def __getattr__(name: str) -> Any:

@@ -65,6 +65,13 @@ def read_pages(batches: Batches) -> Batches:
         yield from _pages(merge(pa.concat_tables(map(open_table, blocks))))
 
 
+def assemble(batches: Batches) -> Batches:
+    """Yield the pages of all rows of impressions, in memory."""
+    fragments = [merge(_from_rows(batch)) for batch in batches if batch.num_rows]
+    if fragments:
+        yield from _pages(merge(pa.concat_tables(fragments).unify_dictionaries()))
+
+
 def merge(table: pa.Table) -> pa.Table:
     """Join the fragments of equal session, query, segment, bucket and arm.
 

@@ -44,6 +44,16 @@ def evaluate_queries(
     scores: dict[str, np.ndarray | None] = {LOGGING: None}
     for name, scorer in scorers.items():
         scores[name] = scorer(window.matrix) if window.matrix.size else np.zeros(0)
+    return evaluate_window(window, scores, plan)
+
+
+def evaluate_window(
+    window: Window, scores: Mapping[str, np.ndarray | None], plan: EvaluationPlan
+) -> Totals:
+    """Return totals over all traffic and per segment.
+
+    scores: by ranking, float64 per row of the window's matrix; None: the logged ranking.
+    """
     totals = _evaluate_window(window, scores, plan, None)
     if plan.settings.segments:
         for segment in pc.unique(window.segment).drop_null().to_pylist():

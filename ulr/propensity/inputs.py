@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,13 +11,15 @@ import pyarrow.compute as pc
 from ulr.config.settings import Propensities
 from ulr.errors import UserError
 from ulr.experiments.buckets import is_shuffle, parse_bucket
-from ulr.features.source import FeatureSource
 from ulr.propensity.choice import AUTO
 from ulr.propensity.estimators import NEED_SWAPS, USE_SHUFFLES, theta_of_json
 from ulr.warehouse.storage import Storage
-from ulr.warehouse.tables import Warehouse
 
-OpenFeatures = Callable[[], FeatureSource]  # raises UserError if they cannot be read
+if TYPE_CHECKING:
+    from ulr.features.source import FeatureSource  # imports pyspark
+
+# Raises UserError if the features cannot be read.
+OpenFeatures: TypeAlias = Callable[[], "FeatureSource"]
 
 
 def check_buckets(swaps: pa.Table, positions: int, estimator: str) -> None:
@@ -74,12 +75,3 @@ def segment_names(rows: pa.Table, settings: Propensities) -> list[str]:
     if not settings.segments or settings.estimator in ("given", "regression_em"):
         return []
     return sorted(pc.unique(rows["segment"]).drop_null().to_pylist())
-
-
-def deepest_position(
-    warehouse: Warehouse, dates: Sequence[dt.date], clicks: pa.Table, limit: int
-) -> int:
-    """Return the deepest position shown, or clicked if the groups do not say; at least 2."""
-    groups = [warehouse.require("groups", f"dt={date}") for date in dates]
-    shown = max(manifest.counts.get("longest", 0) for manifest in groups)
-    return max(min(shown, limit), pc.max(clicks["l"]).as_py() or 0, 2)

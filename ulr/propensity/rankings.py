@@ -69,11 +69,16 @@ def swap_buckets(names: Iterable[str | None], positions: int) -> list[str]:
 
 def sum_rankings(files: Iterable[str], *, url: str, tally: RankingTally) -> np.ndarray:
     """Return the sums over the groups of some files, as a vector."""
+    return tally.flat(add_batches(read_groups(url, files, RANKING_COLUMNS), tally))
+
+
+def add_batches(batches: Iterable[pa.RecordBatch], tally: RankingTally) -> RankingSums:
+    """Return the sums over batches of groups with RANKING_COLUMNS."""
     sums, moved = tally.empty(), tally.moved()
-    for batch in read_groups(url, files, RANKING_COLUMNS):
+    for batch in batches:
         block = (hashes(batch["query_id"]) % np.uint64(tally.blocks)).astype(np.int64)
         add_rankings(patterns_of(batch), block, _arms(batch, tally.buckets), moved, sums)
-    return tally.flat(sums)
+    return sums
 
 
 def _arms(batch: pa.RecordBatch, buckets: Sequence[str]) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -19,35 +19,18 @@ from ulr.experiments.serving import Plan
 from ulr.features.source import open_features
 from ulr.groups.levels import window_levels
 from ulr.groups.window import groups_files, groups_fingerprints
+from ulr.kernels.within_rankings import RankingSums
 from ulr.propensity import tasks
-from ulr.propensity.choice import (
-    AUTO,
-    HARVEST,
-    SWAPS,
-    Choice,
-    SwapEvidence,
-    choose_features,
-    choose_harvest,
-    choose_swaps,
-    not_identified,
-)
-from ulr.propensity.click_model import find_click_model, needs_rankings
+from ulr.propensity.choice import SWAPS
 from ulr.propensity.counts import WindowCounts
 from ulr.propensity.curve_checks import drift_findings
-from ulr.propensity.daily.stage import build_tallies
-from ulr.propensity.estimators import NEED_HARVEST, NEED_SWAPS, swap_curve
+from ulr.propensity.daily.stage import WindowTallies, build_tallies
+from ulr.propensity.estimate import NO_FEATURES, estimate_from_counts
+from ulr.propensity.estimators import NEED_HARVEST
 from ulr.propensity.exposures import Exposures
 from ulr.propensity.extension import EXTENDED
 from ulr.propensity.findings import Finding
-from ulr.propensity.harvesting import harvested_curve
-from ulr.propensity.inputs import (
-    OpenFeatures,
-    check_buckets,
-    deepest_position,
-    files_read,
-    given_theta,
-    segment_names,
-)
+from ulr.propensity.inputs import OpenFeatures, files_read, given_theta
 from ulr.propensity.levels import (
     LevelCurve,
     events_in,
@@ -57,8 +40,8 @@ from ulr.propensity.levels import (
 )
 from ulr.propensity.origins import changed_origins, origin_counts, origins
 from ulr.propensity.planned import read_plan
-from ulr.propensity.rankings import RankingTally, swap_buckets
-from ulr.propensity.segments import SegmentResult, estimate_segments, with_choice, with_clicks
+from ulr.propensity.rankings import RankingTally
+from ulr.propensity.segments import SegmentResult
 from ulr.propensity.swap_counts import counts_of
 from ulr.propensity.tables import curve_table, findings_table, joint_table
 from ulr.warehouse.stage import publish_if_changed
@@ -165,40 +148,8 @@ def estimate_propensities(
             "the groups of these dates contain no page; give other dates, or see the table "
             "`quarantine`"
         )
-    tallies = build_tallies(start_spark, warehouse, dates)
-    swaps = tallies.swap_counts(settings.max_position)
-    positions = len(theta) or deepest_position(warehouse, dates, swaps, settings.max_position)
-    check_buckets(swaps, positions, settings.estimator)
-    counts, choice = WindowCounts(swaps), None
     window = _Window(start_spark, warehouse, dates, features)
-    if settings.estimator == AUTO:
-        counts, choice = _choose(window, counts, positions, settings)
-        settings = settings.model_copy(update={"estimator": choice.estimator})
-    elif settings.estimator in (*NEED_HARVEST, "regression_em"):
-        counts = _count_documents(window, counts, settings)
-    if _needs_trust(settings):
-        moments = tallies.moments(start_spark, blocks=settings.harvest.blocks)
-        counts = replace(counts, moments=moments)
-    segments = segment_names(swaps, settings)
-    # Bonferroni over the curves, so that more segments raise no more false alarms.
-    significance = settings.significance / (1 + len(segments))
-    settings = settings.model_copy(update={"significance": significance})
-    reached = choice.reached if choice else []
-    evidence = {
-        name: counts.of(name).evidence(positions, plan, reached=reached) for name in segments
-    }
-    traffic = counts.evidence(positions, plan, theta, reached)
-    results = with_choice(estimate_segments(traffic, evidence, settings), choice)
-    pooled = results[0]
-    if not needs_rankings(pooled.fits, pooled.findings, settings):
-        return results
-    names = swap_buckets(pc.unique(swaps["bucket"]).to_pylist(), positions)
-    sums = tasks.count_rankings(
-        start_spark, warehouse.storage.url, groups_files(warehouse, dates),
-        RankingTally(positions, settings.harvest.blocks, names),
-    )  # fmt: skip
-    clicks = find_click_model(sums, names, pooled.fits, pooled.findings, settings)
-    return [with_clicks(result, clicks, significance) for result in results]
+    return estimate_from_counts(window, settings, theta=theta, plan=plan)
 
 
 def estimate_levels(
@@ -280,11 +231,6 @@ def plain_rates(
     return arm.co_clicks / max(arm.sessions, 1), pages
 
 
-def _needs_trust(settings: Propensities) -> bool:
-    estimator = settings.estimator
-    return estimator == "affine" or (settings.test_trust and estimator in NEED_SWAPS)
-
-
 def _latest_features(
     start_spark: Callable[[], SparkSession],
     settings: Propensities,
@@ -306,6 +252,34 @@ class _Window:
     warehouse: Warehouse
     dates: Sequence[dt.date]
     features: OpenFeatures | None = None
+
+    @cached_property
+    def _tallies(self) -> WindowTallies:
+        return build_tallies(self.start_spark, self.warehouse, self.dates)
+
+    def swap_counts(self, max_position: int) -> pa.Table:
+        """Return `swap_counts_schema`; dates without tallies are counted."""
+        return self._tallies.swap_counts(max_position)
+
+    def longest(self) -> int:
+        """Return the number of documents of the longest page."""
+        groups = [self.warehouse.require("groups", f"dt={date}") for date in self.dates]
+        return max(manifest.counts.get("longest", 0) for manifest in groups)
+
+    def moments(self, blocks: int) -> pa.Table:
+        """Return `moments_schema`."""
+        return self._tallies.moments(self.start_spark, blocks=blocks)
+
+    def rankings(self, tally: RankingTally) -> RankingSums:
+        """Return the sums within displayed rankings."""
+        files = groups_files(self.warehouse, self.dates)
+        return tasks.count_rankings(self.start_spark, self.warehouse.storage.url, files, tally)
+
+    def check_features(self, settings: Propensities) -> None:
+        """Raise UserError unless there are features for regression-EM."""
+        if self.features is None:
+            raise UserError(NO_FEATURES)
+        self.features()
 
     def shown(self, max_position: int, events: Sequence[str] = ()) -> DataFrame:
         """Return clicks and impressions of each document. events: that are clicks; (): any."""
@@ -332,33 +306,3 @@ class _Window:
             self.start_spark(), self.shown(settings.max_position), queries=em.queries,
             blocks=settings.harvest.blocks, features=self.features and self.features(),
         )  # fmt: skip
-
-
-def _count_documents(window: _Window, counts: WindowCounts, settings: Propensities) -> WindowCounts:
-    """Return the counts with those of all documents: a pass over the groups of the window."""
-    if settings.estimator in NEED_HARVEST:
-        return replace(counts, harvest=window.harvest(settings))
-    return replace(counts, exposures=window.exposures(settings))
-
-
-def _choose(
-    window: _Window, counts: WindowCounts, positions: int, settings: Propensities
-) -> tuple[WindowCounts, Choice]:
-    """Return the choice of `auto` with the counts it needs; a pass only where swaps lack clicks."""
-    swaps, min_clicks = counts_of(counts.swaps, positions), settings.min_clicks
-    curve = swap_curve(swaps, SWAPS, min_clicks=min_clicks)
-    evidence = SwapEvidence(curve, swaps, min_clicks)
-    if evidence.suffices:
-        return counts, choose_swaps(evidence)
-    table = window.harvest(settings)
-    harvest = harvested_curve(table, positions, form=HARVEST, min_clicks=min_clicks)
-    choice = choose_harvest(evidence, table, harvest, settings)
-    if choice is not None:
-        return replace(counts, harvest=table), choice
-    if window.features is None:
-        raise not_identified(evidence, harvest, "with features of the documents")
-    try:
-        exposures = window.exposures(settings)
-    except UserError as error:
-        raise not_identified(evidence, harvest, f"{error}") from None
-    return replace(counts, exposures=exposures), choose_features(evidence, harvest)

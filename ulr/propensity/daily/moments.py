@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -54,9 +54,20 @@ def sum_moments(
     integers that add up over parts.
     """
     low, high = ((i << 64) // parts - (1 << 63) for i in (part, part + 1))
-    names: dict[tuple[str | None, str], int] = {}
     paths = [file.path for file in files if file.overlaps(part, parts)]
-    days = [_day(table, names) for path in paths for table in _read_range(fs, path, low, high)]
+    tables = (table for path in paths for table in _read_range(fs, path, low, high))
+    return sum_documents(tables, blocks, low, high)
+
+
+def sum_documents(
+    tables: Iterable[pa.Table], blocks: int, low: int = -(1 << 63), high: int = 1 << 63
+) -> pa.Table:
+    """Return the sums of the documents in tables of `swap_documents_schema`, each sorted.
+
+    low, high: the range of their hashes.
+    """
+    names: dict[tuple[str | None, str], int] = {}
+    days = [_day(table, names) for table in tables]
     sums = np.zeros((len(names), blocks, SUMS), np.int64)
     for rows in _ranges(days, low, high):
         group, first = group_documents(rows.arm, rows.query, rows.document)
