@@ -21,7 +21,9 @@ def test_importing_the_package_imports_neither_numpy_nor_pyspark():
 def test_public_names_are_those_of_their_modules():
     assert ulr.__version__ == __version__
     assert ulr.UnbiasedLambdaMART is ulr.ml.UnbiasedLambdaMART is UnbiasedLambdaMART
-    assert set(ulr.__all__) == {"UnbiasedLambdaMART", "__version__"}
+    assert set(ulr.__all__) == {
+        "Ranker", "UnbiasedLambdaMART", "__version__", "evaluate", "judgments", "propensities"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("module", [ulr, ulr.ml])
