@@ -23,6 +23,7 @@ from ulr.report.nights.rows import (
 DOTS = 60  # nights; the lines of more have no dots
 ROWS = 90  # nights, the newest ones, in the tables of theta and of seconds
 KINDS = ("strong", "segment-1", "segment-2", "segment-3", "segment-4", "segment-5")
+STAGES = ("groups", "propensities", "pairs", "train", "evaluate", "promote")  # the usual order
 LISTED = "The values are in the table of all nights."
 _NONE: Ends = [None, None, None]
 
@@ -110,7 +111,8 @@ def data(history: History) -> dict[str, Any]:
 def time(history: History) -> dict[str, Any]:
     """Return the duration of the stages over time."""
     nights = history.nights
-    stages = list(dict.fromkeys(stage for night in nights for stage in night.seconds))
+    ran = {stage for night in nights for stage in night.seconds}
+    stages = [stage for stage in STAGES if stage in ran] + sorted(ran - set(STAGES))
     if not stages:
         raise Missing("No stage has run yet.")
     x = _days(nights)
@@ -163,10 +165,12 @@ def _changed_between(nights: Sequence[NightRow]) -> list[str]:
     """Return the nights that found another champion than the night before them left."""
     changed, champion = [], None
     for night in nights:
-        before = night.champion if night.outcome == "champion" else night.before
-        if champion is not None and night.champion is not None and before != champion:
-            changed.append(f"version {before} before the night of {night.date}")
-        champion = night.champion if night.champion is not None else champion
+        if night.champion is None:
+            continue
+        # A repeated night finds its own model as champion.
+        if champion is not None and night.before != champion and night.outcome != CHAMPION:
+            changed.append(f"version {night.before} before the night of {night.date}")
+        champion = night.champion
     return changed[::-1]
 
 

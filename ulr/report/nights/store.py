@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ulr.report.facts import read_facts
@@ -73,9 +74,8 @@ def _sources(files: list[StoredFile]) -> Iterator[tuple[str, _Source]]:
 def _read(storage: Storage, date: str, source: _Source, metric: str) -> NightRow:
     try:
         content = storage.read_json(source.folder, f"{date}.json") or {}
-        if source.folder == SUMMARIES:
-            return row_of(facts_of_summary(content))
-        return row_of(read_facts(content), metric)
+        facts = facts_of_summary(content) if source.folder == SUMMARIES else read_facts(content)
+        return row_of(replace(facts, name=date), metric)
     except (ValueError, TypeError, KeyError, AttributeError):  # not JSON, or not of a night
         return unreadable(date)
 
