@@ -41,7 +41,7 @@ class LinesChart:
     """Lines, each named at its right end. rule: x and label of a vertical line.
 
     x_labels: the values of x that get a tick, with its text; empty: round whole numbers.
-    dates: whether x are the ordinals of dates.
+    dates: whether x are the ordinals of dates. from_zero: whether the axis of y begins at 0.
     """
 
     title: str
@@ -53,6 +53,7 @@ class LinesChart:
     rule: tuple[int, str] | None = None
     x_labels: Mapping[float, str] = field(default_factory=dict)
     dates: bool = False
+    from_zero: bool = False
 
     def draw(self, width: int) -> Markup:
         """Return the chart as SVG."""
@@ -84,6 +85,8 @@ class LinesChart:
         ends = [end for line in self.lines for band in line.band for end in band]
         values = filter(known, [*ends, *(v for line in self.lines for v in line.y)])
         low, high = padded_range(values, padding=0.0 if self.log else 0.06)
+        if self.from_zero:
+            low, high = 0.0, max(high, 0.0) or 1.0
         if self.log:
             low, high = max(low, 1e-4) / 1.12, max(high, 2e-4) * 1.12
         places = [at for line in self.lines for at in line.x]

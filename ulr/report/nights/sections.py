@@ -24,6 +24,7 @@ DOTS = 60  # nights; the lines of more have no dots
 ROWS = 90  # nights, the newest ones, in the tables of theta and of seconds
 KINDS = ("strong", "segment-1", "segment-2", "segment-3", "segment-4", "segment-5")
 STAGES = ("groups", "propensities", "pairs", "train", "evaluate", "promote")  # the usual order
+FAILURES = 20  # nights, the newest ones, whose message is shown
 LISTED = "The values are in the table of all nights."
 _NONE: Ends = [None, None, None]
 
@@ -101,10 +102,10 @@ def data(history: History) -> dict[str, Any]:
     rejected = Line("", x, bad, marks=_marks(nights))
     return {
         "pages": _figure("Pages by night", [pages], "pages of the date",
-                         f"Valid pages of the night's own date. {LISTED}"),
+                         f"Valid pages of the night's own date. {LISTED}", from_zero=True),
         "quarantine": _figure("Quarantined rows by night", [rejected], "% of the rows",
                               "Rows that violate the contract, in percent of the rows that were "
-                              f"read. {LISTED}"),
+                              f"read. {LISTED}", from_zero=True),
     }  # fmt: skip
 
 
@@ -131,19 +132,21 @@ def time(history: History) -> dict[str, Any]:
         "whose inputs are unchanged is skipped, so a repeated night is short."
     )
     table = Table(_newest("Seconds by night", nights), ["night", "all", *stages], rows)
-    return {"figure": _figure("Seconds by night and stage", lines, "seconds", caption, table=table)}
+    return {"figure": _figure("Seconds by night and stage", lines, "seconds", caption,
+                              from_zero=True, table=table)}  # fmt: skip
 
 
 def table(history: History) -> dict[str, Any]:
-    """Return a row per night, the newest first, and the pages of re-runs and comparisons."""
+    """Return a row per night, the newest first, failures, and pages of re-runs and comparisons."""
     nights = history.nights[::-1]
     metric = metrics.metric_name(history.metric)
     headings = ["night", "outcome", "champion", metric or "metric", "95% interval", "production",
-                "pages", "quarantined", "time"]  # fmt: skip
-    messages = any(night.message for night in nights)
-    rows = [_row(history, night) + ([night.message] if messages else []) for night in nights]
+                "pages", "bad rows", "time"]  # fmt: skip
+    failed = [night for night in nights if night.failed]
     return {
-        "table": Table("All nights", [*headings, *(["message"] if messages else [])], rows),
+        "table": Table("All nights", headings, [_row(history, night) for night in nights]),
+        "failed": failed[:FAILURES],
+        "more_failed": len(failed) - FAILURES,
         "others": [Link(name) for name in history.others],
         "metric": metric,
     }
@@ -153,12 +156,20 @@ def _row(history: History, night: NightRow) -> list[Cell]:
     value = night.values.get(CHAMPION, _NONE)
     return [
         Link(night.date) if night.date in history.pages else night.date,
-        "promoted" if night.promoted else f"✕ {night.outcome}" if night.failed else night.outcome,
+        _outcome(night),
         count(night.champion), fixed(value[0]),
         interval(value[1], value[2]) if known(value[0]) else None,
         fixed(night.values.get(PRODUCTION, _NONE)[0]), count(night.pages),
         percent(night.quarantine_fraction, 2), _seconds(_total(night)),
     ]  # fmt: skip
+
+
+def _outcome(night: NightRow) -> str:
+    if night.failed:
+        return f"✕ {night.outcome}"
+    if night.promoted:
+        return "promoted"
+    return "kept" if night.champion is not None else "not promoted"
 
 
 def _changed_between(nights: Sequence[NightRow]) -> list[str]:
@@ -176,9 +187,10 @@ def _changed_between(nights: Sequence[NightRow]) -> list[str]:
 
 def _figure(
     title: str, lines: Sequence[Line], y_name: str, caption: str, *, log: bool = False,
-    table: Table | None = None,
+    from_zero: bool = False, table: Table | None = None,
 ) -> Figure:  # fmt: skip
-    chart = LinesChart(title, lines, "night", y_name, log=log, dates=True, height=260)
+    chart = LinesChart(title, lines, "night", y_name, log=log, dates=True, height=260,
+                       from_zero=from_zero)  # fmt: skip
     return Figure(chart, caption, table)
 
 

@@ -45,7 +45,9 @@ def context(history: History) -> dict[str, Any]:
 def _text(night: NightRow) -> str:
     if night.failed:
         return f"failed: {night.message}" if night.message else "failed"
-    return f"version {night.version} was promoted" if night.promoted else "the champion was kept"
+    if night.promoted:
+        return f"version {night.version} was promoted"
+    return "the champion was kept" if night.champion is not None else "its model was not promoted"
 
 
 def _missing_dates(nights: list[NightRow]) -> list[str]:
