@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ulr.clicklog.files import find_log
 from ulr.clicklog.pages import PageSource, page_source, schema_of
-from ulr.clicklog.tables import CORRUPT, TableReader, select_log
+from ulr.clicklog.tables import CORRUPT, TableReader, select_log, unreadable_rows
 from ulr.clicklog.text import source_url
 from ulr.config.settings import Log, View
 from ulr.dates import has_date, with_date
@@ -85,14 +85,19 @@ class SparkLog:
 
 def open_spark_log(spark: SparkSession, log: Log, date: dt.date) -> SparkLog:
     """Return the log of a date; raise UserError for a wrong table, query, condition or column."""
-    source = _source(spark, log, date)
+    views = {name: _view(spark, name, view, date) for name, view in log.views.items()}
+    source = _source(spark, log, date, views)
+    unreadable = [rows for view in views.values() for rows in unreadable_rows(view.frame)]
     frame = source.frame
     if log.where is not None:
+        unreadable += unreadable_rows(frame)
         condition = with_date(log.where, date)
         frame = filter_rows(frame, condition, setting="log.where", source=log.source)
         source = _pruned(source, frame)
     columns = {name: with_date(text, date) for name, text in log.columns.items()}
     rows = select_log(frame, columns, schema_of(log), log.source, _day(log, date))
+    for lines in unreadable:
+        rows = rows.unionByName(lines, allowMissingColumns=True)
     size = estimated_bytes(frame)
     return SparkLog(spark, log, date, rows, source.identity, source.pinned, size)
 
@@ -106,7 +111,9 @@ def _day(log: Log, date: dt.date) -> dt.date | None:
     return date
 
 
-def _source(spark: SparkSession, log: Log, date: dt.date) -> VersionedFrame:
+def _source(
+    spark: SparkSession, log: Log, date: dt.date, views: Mapping[str, VersionedFrame]
+) -> VersionedFrame:
     if log.table is not None:
         return _table(spark, with_date(log.table, date), "log.table")
     if log.path is not None:
@@ -114,17 +121,15 @@ def _source(spark: SparkSession, log: Log, date: dt.date) -> VersionedFrame:
         paths = [source_path(files.storage.url, path) for path in files.paths]
         frame = read_files(spark, paths, log.format, None, "log.path")
         return VersionedFrame(frame, files.identity, pinned=False)
-    return _query(spark, log, date)
+    return _query(spark, with_date(log.sql or "", date), views)
 
 
 def _table(spark: SparkSession, name: str, setting: str) -> VersionedFrame:
     return pin_version(spark, name, find_table(spark, name, setting=setting))
 
 
-def _query(spark: SparkSession, log: Log, date: dt.date) -> VersionedFrame:
+def _query(spark: SparkSession, query: str, views: Mapping[str, VersionedFrame]) -> VersionedFrame:
     """Return the rows of a query; its version is known if those of all its tables are."""
-    query = with_date(log.sql or "", date)
-    views = {name: _view(spark, name, view, date) for name, view in log.views.items()}
     for name, view in views.items():
         view.frame.createOrReplaceTempView(name)
     frame = run_query(spark, query, setting="log.sql")
