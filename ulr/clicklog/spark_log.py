@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
@@ -17,6 +18,7 @@ from ulr.clicklog.text import source_url
 from ulr.config.settings import Log, View
 from ulr.dates import has_date, with_date
 from ulr.engine.session import SPARK_FAILED
+from ulr.engine.spark_versions import to_arrow
 from ulr.engine.table_versions import (
     VersionedFrame,
     estimated_bytes,
@@ -28,6 +30,7 @@ from ulr.engine.tables import filter_rows, find_table, reason_of, run_query
 from ulr.errors import UserError
 
 _REDUCERS_PER_CORE = 2
+_SOME_ROWS = 1000
 _CSV = {"header": "true", "escape": '"'}
 
 
@@ -36,7 +39,7 @@ class SparkLog:
     """Rows of a date that Spark reads.
 
     identity: a JSON value that changes with the rows, None if unknown. pinned: a second pass reads
-    the same rows.
+    the same rows. columns: the names that the log has.
     """
 
     spark: SparkSession
@@ -46,6 +49,7 @@ class SparkLog:
     identity: list[Any] | None
     pinned: bool
     bytes: int | None
+    columns: list[str]
     kept: bool = False
 
     def pages(self, start_spark: Callable[[], SparkSession]) -> PageSource:
@@ -56,10 +60,20 @@ class SparkLog:
         """
         if self.identity is None and not self.kept:
             self.rows, self.kept = self.rows.persist(StorageLevel.DISK_ONLY), True
-        day = _day(self.log, self.date)
-        reader = TableReader(self.log.source, schema_of(self.log), day)
         reducers = _REDUCERS_PER_CORE * self.spark.sparkContext.defaultParallelism
-        return page_source(self.rows, reader.rows, self.log, reducers)
+        return page_source(self.rows, self._reader().rows, self.log, reducers)
+
+    def _reader(self) -> TableReader:
+        return TableReader(self.log.source, schema_of(self.log), _day(self.log, self.date))
+
+    def names(self) -> list[str]:
+        """Return the columns of the table, the query or the files."""
+        return self.columns
+
+    def first_rows(self) -> pa.RecordBatch | None:
+        """Return some rows of the date."""
+        batches = to_arrow(self.rows.limit(_SOME_ROWS)).combine_chunks().to_batches()
+        return next((rows for rows in self._reader().rows(iter(batches)) if rows.num_rows), None)
 
     def size(self) -> int | None:
         """Return Spark's estimate of the bytes, None if there is none."""
@@ -99,7 +113,8 @@ def open_spark_log(spark: SparkSession, log: Log, date: dt.date) -> SparkLog:
     for lines in unreadable:
         rows = rows.unionByName(lines, allowMissingColumns=True)
     size = estimated_bytes(frame)
-    return SparkLog(spark, log, date, rows, source.identity, source.pinned, size)
+    names = [name for name in frame.columns if name != CORRUPT]
+    return SparkLog(spark, log, date, rows, source.identity, source.pinned, size, names)
 
 
 def _day(log: Log, date: dt.date) -> dt.date | None:
