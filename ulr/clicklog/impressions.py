@@ -97,7 +97,7 @@ def merge(table: pa.Table) -> pa.Table:
     return _joined(table, group, first, joined, dropped)
 
 
-def _from_rows(batch: pa.RecordBatch, first_position: int) -> pa.Table:
+def _from_rows(batch: pa.RecordBatch, first_position: int = 1) -> pa.Table:
     """Return every row as a fragment, with positions from 1."""
     ones = np.ones(batch.num_rows, np.int64)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
