@@ -42,7 +42,7 @@ def build_pairs(
 
     feedback: gains of events, by name.
     """
-    source = open_features(start_spark, features, dates)
+    source = open_features(start_spark, warehouse, features, dates)
     window_inputs = WindowInputs(warehouse, dates, source, partitions=pairs.partitions)
     increments = increments_of(feedback, window_inputs.levels)
     pair_config = replace(
