@@ -133,7 +133,7 @@ def _quantile(grid: _Grid, start: float, h: float, tail: float, n: int, target: 
     below = grid.weight[0] * tail
     if target <= below:
         return start + tail * math.log(target / below)
-    j = min(max(np.searchsorted(grid.total[:n], target), 1), n - 1)
+    j = min(max(int(np.searchsorted(grid.total[:n], target)), 1), n - 1)
     rise_low, rise_high = h * grid.weight[j - 1], h * grid.weight[j]
     place = _place(grid.total[j - 1], grid.total[j], rise_low, rise_high, target)
     return start + (j - 1 + place) * h
