@@ -4,9 +4,9 @@
 
 20,000 queries x 20 documents x 50 features, 16 sessions per query. `ulr` starts from the groups
 table, so its time includes the pairs; `Ranker` and peers start from the sessions as arrays, Ranker
-with the ids of queries and documents and without them. Every contestant
-runs in a separate process. Its memory is the peak minus the memory in use before it began. Models with one
-hash have the same bytes.
+with the ids of queries and documents and without them. Every contestant runs in a separate process.
+Its memory is the peak minus the memory in use before it began. Models with one hash have the same
+bytes.
 """
 
 from __future__ import annotations
