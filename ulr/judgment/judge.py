@@ -1,4 +1,4 @@
-"""Judgments of documents: rows in, rows out (docs/methods.md section 7.6)."""
+"""Judgments of documents: rows in, rows out (docs/methods.md section 7.7)."""
 
 from __future__ import annotations
 

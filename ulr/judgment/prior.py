@@ -1,4 +1,4 @@
-"""The Beta prior of relevance, by maximum marginal likelihood (docs/methods.md section 7.6)."""
+"""The Beta prior of relevance, by maximum marginal likelihood (docs/methods.md section 7.7)."""
 
 from __future__ import annotations
 

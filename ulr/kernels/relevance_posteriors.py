@@ -1,4 +1,4 @@
-"""Posteriors of relevance by the trapezoid rule in logit r (docs/methods.md section 7.6).
+"""Posteriors of relevance by the trapezoid rule in logit r (docs/methods.md section 7.7).
 
 The density is analytic, so the rule is exact to rounding for the whole integral, with a few points
 per standard deviation. Where the likelihood is constant or a power of r, below the first point, the
