@@ -13,7 +13,7 @@ from ulr.judgment.csv_text import Layout, csv_text, grade
 from ulr.judgment.judge import judgments_schema
 from ulr.judgment.prior import Prior
 
-PRIOR = Prior(2.0, 0.0, 0.0, (0.0,))  # uniform: its quantiles are the relevances themselves
+PRIOR = Prior(2.0, 0.0, 0.0, 0.0, (0.0,))  # uniform: its quantiles are the relevances themselves
 
 
 def judgments(*names):
