@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,7 @@ FIRST_HOUR: Steps = (
     ("List the registered versions.", f"ulr registry list {CONF}"),
     ("Score all documents of all queries with the champion.", f"ulr score {CONF}"),
 )  # fmt: skip
+FIGURE = "examination.svg"
 UBI = "--conf ubi --date 2026-01-01..2026-01-02"
 OWN_LOG: Steps = (
     ("The simulator writes an export of two days, and features.",
@@ -45,7 +47,7 @@ OWN_LOG: Steps = (
     ("Check the machine, the log and the features.", f"ulr doctor {UBI}"),
     ("From the log to click patterns.", f"ulr groups {UBI}"),
     ("From click patterns to the examination curve.",
-     f"ulr propensities {UBI} --figure examination.svg"),
+     f"ulr propensities {UBI} --figure {FIGURE}"),
     ("The whole night of the second day, from the log to a registered model and its page.",
      "ulr nightly --conf ubi --date 2026-01-02"),
     ("The page again; `--open` shows it in a browser.", "ulr report --conf ubi"),
@@ -77,6 +79,7 @@ def own_log(folder: Path, environ: Mapping[str, str]) -> None:
     before, _, rest = page.read_text().partition(BEGIN)
     after = rest.partition(END)[2]
     page.write_text(f"{before}{BEGIN}{_record(OWN_LOG, folder, environ)}\n{END}{after}")
+    shutil.copy(folder / FIGURE, HERE / "own-log.svg")
 
 
 def _record(steps: Steps, folder: Path, environ: Mapping[str, str]) -> str:
