@@ -43,7 +43,7 @@ class LogSource(Protocol):
         """Return the columns that the log has, under its own names."""
 
     def first_rows(self) -> pa.RecordBatch | None:
-        """Return some rows as they are read, without assembling impressions; None if there are none.
+        """Return some rows as they are read, impressions not assembled; None if there are none.
 
         Files are not filtered by date for it.
         """
