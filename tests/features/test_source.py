@@ -149,7 +149,9 @@ def test_the_identity_of_a_table_is_that_of_its_rows(spark, tmp_path):
 def test_a_mistake_about_a_table_is_one_line(spark, tmp_path, changes, error, message):
     table_and_file(spark, tmp_path / "features", columns_of(FEATURES))
     with pytest.raises(error, match=message) as raised:
-        open_features(lambda: spark, NO_WAREHOUSE, settings_of("features.table=products", *changes), DATES)
+        open_features(
+            lambda: spark, NO_WAREHOUSE, settings_of("features.table=products", *changes), DATES
+        )
     assert "\n" not in str(raised.value)
 
 

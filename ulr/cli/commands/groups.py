@@ -1,7 +1,8 @@
 """Read the click log of a date and publish its groups and quarantine.
 
 With log.feedback, as {click: 1, purchase: 10}, the log's column feedback has the events of each
-document: names, lists of names, or levels counted from 1.
+document: names, lists of names, or levels counted from 1. With log.features, as [price, stock], the
+log's column features has a vector of numbers for each document (docs/features.md).
 """
 
 from __future__ import annotations
