@@ -172,7 +172,9 @@ def as_impressions(rows, folder):
     return ["log.layout=impression"]
 
 
-@pytest.mark.parametrize("form", [as_json, as_broken_json, as_csv, as_doubles, as_structs, as_impressions])
+@pytest.mark.parametrize(
+    "form", [as_json, as_broken_json, as_csv, as_doubles, as_structs, as_impressions]
+)
 def test_every_format_gives_the_same_vectors(spark, tmp_path, form):
     rng = random.Random(8)
     rows = []
