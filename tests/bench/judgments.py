@@ -1,13 +1,14 @@
 """Judgments against golden labels and the truth (docs/judgments.md).
 
-    python -m tests.bench.judgments [--seeds 5] [--days 2]
+    python -m tests.bench.judgments [--seeds 5] [--days 7] [--positive 1]
 
 Logs of the demo, propensities estimated from the swaps of each log. First table: the rank
 correlation with golden labels (Kendall's tau-b within queries, mean over queries) of judgments, of
 clicks over examined impressions, of the click rate, and of clicks over the clicks that positions
 get on average (COEC), with standard errors over seeds. Second table: how often 95% intervals
 contain the true relevance, by clicks of the document: of judgments, without the error of the
-propensities, and of the conjugate approximation Beta(a + C, b + E - C).
+propensities, and of the conjugate approximation Beta(a + C, b + E - C). With --positive below 1 no
+document is clicked whenever it is examined, which no Beta prior allows for.
 """
 
 from __future__ import annotations
@@ -33,16 +34,17 @@ from ulr.propensity.in_memory import MemoryCounts
 
 KEYS = ["query_id", "doc_id"]
 CLICKS = ((0, 0), (1, 2), (3, 9), (10, 29), (30, 99), (100, 10**9))
-RATINGS = ("judgments", "clicks / examined", "click rate", "COEC")
+RATINGS = ("judgments", "judgments, prior=log", "clicks / examined", "click rate", "COEC")
 INTERVALS = ("judgments", "exact propensities", "conjugate")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--days", type=int, default=2)
+    parser.add_argument("--days", type=int, default=7)
+    parser.add_argument("--positive", type=float, default=1.0, help="P(click | examined, relevant)")
     args = parser.parse_args()
-    runs = [run(seed, args.days) for seed in range(1, args.seeds + 1)]
+    runs = [run(seed, args.days, args.positive) for seed in range(1, args.seeds + 1)]
     console = Console(width=120)
     table = Table("rating", "tau-b", "difference from judgments")
     taus = np.array([[taus[name] for name in RATINGS] for taus, _ in runs])
@@ -62,9 +64,10 @@ def _mean(values: np.ndarray) -> str:
     return f"{values.mean():.4f} ± {error:.4f}"
 
 
-def run(seed: int, days: int) -> tuple[dict[str, float], np.ndarray]:
+def run(seed: int, days: int, positive: float) -> tuple[dict[str, float], np.ndarray]:
     """Return tau of every rating, and the documents and covered documents by clicks."""
-    log = simulated_pages(f"simulate.seed={seed}", f"simulate.days={days}", conf=["demo"])
+    changes = {"seed": seed, "days": days, "clicks.positive": positive}
+    log = simulated_pages(*(f"simulate.{k}={v}" for k, v in changes.items()), conf=["demo"])
     estimates = propensities(log.pages, min_coclicks=100)
     judged = (
         judgments(log.pages, estimates)
@@ -76,9 +79,12 @@ def run(seed: int, days: int) -> tuple[dict[str, float], np.ndarray]:
     documents = by_document(
         MemoryCounts(groups_by_date(log.pages, load_settings(None))).documents(10)
     )
-    ratings = dict(zip(RATINGS, (columns["rating"], clicks / columns["examined"],
-                                 clicks / sessions, _coec(documents)), strict=True))  # fmt: skip
-    truth = columns["relevance"]
+    order = [(key, "ascending") for key in KEYS]
+    by_log = judgments(log.pages, estimates, prior="log").sort_by(order)["rating"].to_numpy()
+    values = (columns["rating"], by_log, clicks / columns["examined"], clicks / sessions,
+              _coec(documents))  # fmt: skip
+    ratings = dict(zip(RATINGS, values, strict=True))
+    truth = positive * columns["relevance"]
     intervals = [(columns["lower"], columns["upper"]), *_others(documents, estimates)]
     inside = [(low <= truth) & (truth <= high) for low, high in intervals]
     rows = []
@@ -114,12 +120,12 @@ def _others(documents: pa.Table, estimates: object) -> list[tuple[np.ndarray, np
     """Return the intervals with exact propensities, and those of the conjugate approximation."""
     curves = make_curves(*estimates.examination(), affine=False)
     shown = join_curves(documents, curves).shown
-    prior = fit_prior(shown)
-    exact = relevance_posteriors(shown, *prior, TAIL, 0.5)
+    a, b = fit_prior(shown).of(shown)
+    exact = relevance_posteriors(shown, a, b, TAIL, 0.5)
     clicks = sum_documents(shown, shown.clicks)
     examined = sum_documents(shown, shown.sessions * shown.alpha)
-    misses = np.maximum(prior.b + examined - clicks, 0.01)
-    conjugate = [betaincinv(prior.a + clicks, misses, tail) for tail in (TAIL, 1 - TAIL)]
+    misses = np.maximum(b + examined - clicks, 0.01)
+    conjugate = [betaincinv(a + clicks, misses, tail) for tail in (TAIL, 1 - TAIL)]
     return [(expit(exact.lower), expit(exact.upper)), (conjugate[0], conjugate[1])]
 
 

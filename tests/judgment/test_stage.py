@@ -102,7 +102,7 @@ def test_options_select_documents_and_columns(log, tmp_path):
         (["--scale", "1..5"], "--scale 1..5: give 0..1 for relevances, or grades, as in 0..3"),
         (["--min-impressions", "0"], "--min-impressions 0: give a number from 1"),
         (["--out", "/nowhere/at/all.csv"], "there is no folder /nowhere/at"),
-        (["--date", "2020-01-01"], "no groups from 2020"),
+        (["--date", "2020-01-01"], "no groups from 2019-12-03 to 2020-01-01"),
     ],
 )
 def test_a_mistake_is_one_line(log, tmp_path, capsys, options, message):

@@ -20,6 +20,12 @@ def shown(documents):
     return ShownCounts(offsets, *np.ascontiguousarray(columns.T))
 
 
+def posteriors(documents, a, b, tail=TAIL, fineness=0.5):
+    counts = shown(documents)
+    ones = np.ones(len(documents))
+    return relevance_posteriors(counts, a * ones, b * ones, tail, fineness)
+
+
 def on_a_grid(cells, a, b):
     """Return mean, quantiles of logit r, log evidence, means of log r and log(1 - r)."""
     x = np.linspace(-150, 45, 1_000_001)
@@ -62,7 +68,7 @@ def test_integrals_are_those_on_a_fine_grid(seed):
     cells = list(zip(alpha, beta, clicks, sessions, strict=True))
     a, b = rng.uniform(0.3, 5, 2)
     expected = on_a_grid(cells, a, b)
-    found = relevance_posteriors(shown([cells]), a, b, TAIL, 0.5)
+    found = posteriors([cells], a, b, TAIL, 0.5)
     spread = expected[2] - expected[1]
     for number, exact in enumerate(expected):
         tolerance = 2e-3 * spread if number in (1, 2) else 1e-6 * max(1, abs(exact))
@@ -70,7 +76,7 @@ def test_integrals_are_those_on_a_fine_grid(seed):
 
 
 def test_without_position_bias_the_posterior_is_the_beta_distribution():
-    found = relevance_posteriors(shown([[(1.0, 0.0, 3.0, 10.0)]]), 0.5, 2.0, TAIL, 0.5)
+    found = posteriors([[(1.0, 0.0, 3.0, 10.0)]], 0.5, 2.0, TAIL, 0.5)
     assert found.mean[0] == pytest.approx(3.5 / 12.5, abs=1e-9)
     quantiles = logit(betaincinv(3.5, 9.0, [TAIL, 1 - TAIL]))
     assert [found.lower[0], found.upper[0]] == pytest.approx(quantiles, abs=1e-3)
@@ -78,7 +84,7 @@ def test_without_position_bias_the_posterior_is_the_beta_distribution():
 
 
 def test_without_sessions_the_posterior_is_the_prior():
-    found = relevance_posteriors(shown([[(0.5, 0.0, 0.0, 0.0)]]), 0.3, 0.9, TAIL, 0.5)
+    found = posteriors([[(0.5, 0.0, 0.0, 0.0)]], 0.3, 0.9, TAIL, 0.5)
     assert found.mean[0] == pytest.approx(0.3 / 1.2, abs=1e-6)
     quantiles = logit(betaincinv(0.3, 0.9, [TAIL, 1 - TAIL]))
     assert [found.lower[0], found.upper[0]] == pytest.approx(quantiles, abs=1e-2)
@@ -87,7 +93,7 @@ def test_without_sessions_the_posterior_is_the_prior():
 
 def test_more_clicks_than_examined_impressions_leave_relevance_below_1():
     """The conjugate approximation has no posterior here: 5 clicks in 1 examined impression."""
-    found = relevance_posteriors(shown([[(0.1, 0.0, 5.0, 10.0)]]), 0.5, 0.9, TAIL, 0.5)
+    found = posteriors([[(0.1, 0.0, 5.0, 10.0)]], 0.5, 0.9, TAIL, 0.5)
     assert 0.5 < found.mean[0] < 1
     assert found.lower[0] < found.upper[0]
 
@@ -102,10 +108,10 @@ def test_the_mode_moves_with_the_propensities_as_its_derivatives_say(beta):
         changed = cells.copy()
         changed[0, 0] *= alpha_factor
         changed[0, 1] += more_beta
-        found = relevance_posteriors(shown([changed]), 1.0, 1.0, 0.5, 0.1)
+        found = posteriors([changed], 1.0, 1.0, 0.5, 0.1)
         return found.lower[0]
 
-    found = relevance_posteriors(shown([cells]), 1.0, 1.0, TAIL, 0.5)
+    found = posteriors([cells], 1.0, 1.0, TAIL, 0.5)
     by_alpha = (middle(np.exp(step)) - middle(np.exp(-step))) / (2 * step)
     assert found.by_log_alpha[0] == pytest.approx(by_alpha, rel=1e-3)
     by_beta = (middle(more_beta=step) - middle(more_beta=0.0)) / step

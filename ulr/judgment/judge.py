@@ -1,4 +1,4 @@
-"""Judgments of documents: rows in, rows out (docs/methods.md section 7.6)."""
+"""Judgments of documents: rows in, rows out (docs/methods.md section 7.7)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def judge(documents: pa.Table | pa.RecordBatch, plan: JudgePlan) -> pa.Table:
 
 def rate(clicked: Clicked, plan: JudgePlan) -> Ratings:
     """Return the ratings of documents."""
-    posteriors = relevance_posteriors(clicked.shown, *plan.prior, TAIL, _FINENESS)
+    posteriors = relevance_posteriors(clicked.shown, *plan.prior.of(clicked.shown), TAIL, _FINENESS)
     middle = logit(np.clip(posteriors.mean, _TINY, 1 - 1e-16))
     error = _Z * np.sqrt(_propensity_variance(clicked, posteriors, plan.curves))
     below = np.hypot(np.maximum(middle - posteriors.lower, 0), error)

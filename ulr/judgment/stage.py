@@ -16,7 +16,7 @@ from ulr.groups.window import groups_files
 from ulr.judgment.counts import Curves, join_curves
 from ulr.judgment.csv_text import Layout
 from ulr.judgment.judge import TAIL, JudgePlan
-from ulr.judgment.prior import PRIOR_DOCUMENTS, Prior, fit_prior
+from ulr.judgment.prior import PRIOR_DOCUMENTS, Prior, PriorKind, fit_prior
 from ulr.judgment.tasks import documents_of, lines_of, sample_documents
 from ulr.propensity.tasks import count_exposures
 from ulr.warehouse.storage import write_chunks
@@ -34,8 +34,8 @@ class JudgmentsOutcome:
     def to_json(self) -> dict[str, Any]:
         lower, upper = self.prior.interval(TAIL)
         prior = {
-            "a": self.prior.a, "b": self.prior.b, "mean": self.prior.mean,
-            "lower": lower, "upper": upper,
+            "mean": self.prior.mean, "lower": lower, "upper": upper,
+            "strength": self.prior.strength, "slope": self.prior.slope,
         }  # fmt: skip
         fraction = self.supported / self.documents if self.documents else 0.0
         return {"documents": self.documents, "supported": fraction, "prior": prior}
@@ -50,6 +50,7 @@ def write_judgments(
     curves: Curves,
     layout: Callable[[Prior], Layout],
     min_impressions: int = 1,
+    prior_kind: PriorKind = "position",
 ) -> JudgmentsOutcome:
     """Write the judgments of a window's documents to a path or URL.
 
@@ -63,7 +64,8 @@ def write_judgments(
     )  # fmt: skip
     documents = documents_of(shown).persist(StorageLevel.DISK_ONLY)
     try:
-        prior = fit_prior(join_curves(sample_documents(documents, PRIOR_DOCUMENTS), curves).shown)
+        sample = join_curves(sample_documents(documents, PRIOR_DOCUMENTS), curves)
+        prior = fit_prior(sample.shown, prior_kind)
         lines = lines_of(
             documents, JudgePlan(curves, prior, min_impressions), layout(prior),
             partitions_for(sum(sizes)),

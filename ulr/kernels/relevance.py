@@ -7,7 +7,7 @@ A document that was shown n_k times at position k and clicked c_k times has the 
 of its relevance r (alpha = theta and beta = 0 without trust bias). With a Beta(a, b) prior the
 density of x = logit r is proportional to r^a (1 - r)^b times the likelihood. It has one mode: the
 derivative of its logarithm, over r (1 - r), is a sum of decreasing functions of r (docs/methods.md,
-section 7.6).
+section 7.7).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Posteriors of relevance by the trapezoid rule in logit r (docs/methods.md section 7.6).
+"""Posteriors of relevance by the trapezoid rule in logit r (docs/methods.md section 7.7).
 
 The density is analytic, so the rule is exact to rounding for the whole integral, with a few points
 per standard deviation. Where the likelihood is constant or a power of r, below the first point, the
@@ -158,20 +158,21 @@ def _sensitivity(
 
 @kernel()
 def relevance_posteriors(
-    shown: ShownCounts, a: float, b: float, tail: float, fineness: float
+    shown: ShownCounts, a: np.ndarray, b: np.ndarray, tail: float, fineness: float
 ) -> RelevancePosteriors:
-    """Return the posteriors of documents under a Beta(a, b) prior.
+    """Return the posteriors of documents, each under its Beta(a, b) prior.
 
-    tail: probability below the lower quantile and above the upper one. fineness: distance of the
-    points of the integral over the standard deviation, at most 1; 0.5 is enough for quantiles.
+    a, b: float64 per document, at least 0.05. tail: probability below the lower quantile and above
+    the upper one. fineness: distance of the points of the integral over the standard deviation, at
+    most 1; 0.5 is enough for quantiles.
     """
     documents = shown.offsets.size - 1
     mean, lower, upper, evidence, log_r, log_1_r = np.empty((6, documents))
     by_log_alpha, by_beta = np.zeros((2, shown.alpha.size))
     grid = _Grid(np.empty(_POINTS), np.empty(_POINTS), np.empty(_POINTS))
-    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
     for d in range(documents):
-        peak, start, h, below, n = _fill(shown, d, a, b, grid, fineness)
+        log_beta = math.lgamma(a[d]) + math.lgamma(b[d]) - math.lgamma(a[d] + b[d])
+        peak, start, h, below, n = _fill(shown, d, a[d], b[d], grid, fineness)
         total, by_r, by_log_r, by_log_q = _integrate(grid, start, h, below, n)
         mean[d] = by_r / total
         log_r[d] = by_log_r / total
@@ -179,5 +180,5 @@ def relevance_posteriors(
         evidence[d] = peak + math.log(total) - log_beta
         lower[d] = _quantile(grid, start, h, below, n, tail * total)
         upper[d] = _quantile(grid, start, h, below, n, (1 - tail) * total)
-        _sensitivity(shown, d, a, b, by_log_alpha, by_beta)
+        _sensitivity(shown, d, a[d], b[d], by_log_alpha, by_beta)
     return RelevancePosteriors(mean, lower, upper, evidence, log_r, log_1_r, by_log_alpha, by_beta)

@@ -12,7 +12,7 @@ from ulr.engine.columns import hashes
 from ulr.errors import UserError
 from ulr.judgment.counts import by_document, join_curves, make_curves
 from ulr.judgment.judge import JudgePlan, judge
-from ulr.judgment.prior import PRIOR_DOCUMENTS, fit_prior
+from ulr.judgment.prior import PRIOR_DOCUMENTS, PriorKind, fit_prior
 from ulr.ml.frames import like
 from ulr.ml.given import as_examination
 from ulr.ml.pages import groups_by_date
@@ -25,6 +25,7 @@ def judgments(
     *,
     min_impressions: int = 1,
     correction: Literal["theta", "affine"] = "theta",
+    prior: PriorKind = "position",
 ) -> Any:
     """Return the estimated relevance of every shown document, as a frame of the kind of the pages.
 
@@ -35,15 +36,19 @@ def judgments(
 
     pages: as for ulr.propensities. propensities: as for Ranker. min_impressions: of a document that
     gets a row. correction: "affine" corrects clicks for trust bias, if the propensities have alpha
-    and beta.
+    and beta. prior: "position" lets documents that were shown higher be more relevant before their
+    clicks count, as far as the log says so; "log" is one prior for all documents.
     """
+    if prior not in ("position", "log"):
+        raise UserError(f"prior={prior!r}; give 'position' or 'log'")
     if correction not in ("theta", "affine"):
         raise UserError(f"correction={correction!r}; give 'theta' or 'affine'")
     curves = make_curves(*as_examination(propensities), affine=correction == "affine")
     counts = MemoryCounts(groups_by_date(pages, default_settings()))
     documents = by_document(counts.documents(curves.depth))
-    prior = fit_prior(join_curves(_sample(documents, PRIOR_DOCUMENTS), curves).shown)
-    table = judge(documents, JudgePlan(curves, prior, min_impressions))
+    sample = join_curves(_sample(documents, PRIOR_DOCUMENTS), curves)
+    plan = JudgePlan(curves, fit_prior(sample.shown, prior), min_impressions)
+    table = judge(documents, plan)
     order = [("query_id", "ascending"), ("rating", "descending"), ("doc_id", "ascending")]
     return like(pages, table.sort_by(order))
 

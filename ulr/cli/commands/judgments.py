@@ -43,6 +43,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "frequent under the prior",
     )  # fmt: skip
     parser.add_argument(
+        "--prior", choices=("position", "log"), default="position",
+        help="position: documents that were shown higher are more relevant before their clicks "
+        "count, as far as the log says so (default); log: all documents are equal",
+    )  # fmt: skip
+    parser.add_argument(
         "--bare", action="store_true", help="only the columns query, docid and rating"
     )
     parser.add_argument(
@@ -76,6 +81,7 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
                 Layout, bare=args.bare, grades=grades, spreadsheet=args.spreadsheet
             ),
             min_impressions=args.min_impressions,
+            prior_kind=args.prior,
         )  # fmt: skip
     out = redact_text(args.out)
     print_line(f"judgments {dates[0]}..{dates[-1]}: {_summary(outcome)} -> {out}")
