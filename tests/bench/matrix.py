@@ -1,7 +1,7 @@
-"""A night, a training by two workers and the tests of text logs, on several Spark versions.
+"""A night, a training by two workers and the tests of logs and tables, on several Spark versions.
 
 Every version has an environment in data/matrix, made on the first run. The first row has the lowest
-versions that setup.py allows. Its interpreter is python3.10 if there is one.
+versions that setup.py allows, of every library; its interpreter is python3.10 if there is one.
 
 python -m tests.bench.matrix [VERSION ...]
 """
@@ -21,7 +21,10 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "data" / "matrix"
-TESTS = ("tests/clicklog", "tests/engine/test_spark_versions.py", "tests/ml/test_estimator.py")
+TESTS = (
+    "tests/clicklog", "tests/engine/test_spark_versions.py", "tests/features/test_source.py",
+    "tests/ml",
+)  # fmt: skip
 TOOLS = ("pytest", "hypothesis", "duckdb")
 DAY = "2026-01-01"
 SIZES = {"simulate.days": 1, "simulate.pages_per_day": 20_000, "simulate.queries": 300,
@@ -70,6 +73,7 @@ def _run(row: Row) -> list[str]:
     _output(python, "-m", "ulr.cli", "train", "--force", "--set", "train.num_workers=2", *flags)
     models.append(_model(home))
     tests = _call(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS).stdout
+    print(*re.findall(r"^(?:FAILED|ERROR) .*", tests, re.M), sep="\n", file=sys.stderr)
     return [row.spark, *versions, f"{seconds:.0f} s", _summary(tests), *models]
 
 

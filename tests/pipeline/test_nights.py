@@ -90,8 +90,9 @@ def test_the_page_over_all_nights_is_written_by_nights_and_by_report(place, caps
     written = index.read_bytes()
     outline = Outline(written.decode())
     assert not outline.missing
-    links = [e["href"] for e in outline.find("a", outline.section("nights_table"))]
-    assert links[:2] == ["2026-01-02.html", "2026-01-01.html"]
+    table = outline.section("nights_table")
+    links = [e["href"] for row in outline.find("tr", table) for e in outline.find("a", row)]
+    assert links[-2:] == ["2026-01-02.html", "2026-01-01.html"]
     for run in ("2026-01-01", "index"):
         index.unlink()
         assert main(["report", run, "--json", *flags]) == 0
@@ -126,7 +127,9 @@ def test_missing_features_end_the_night_and_keep_the_tables(place, capsys):
     index = Outline((root / "bare" / "reports" / "index.html").read_text())
     (night,) = index.find("tr", index.section("nights_table"))[1:]
     assert "2026-01-01✕ failed" in night["text"].replace(" ✕", "✕")
-    assert "pairs: no feature files at 'nowhere'" in night["text"]
+    assert (
+        "2026-01-01 pairs: no feature files at 'nowhere'" in index.section("nights_table")["text"]
+    )
     page = unescape((root / "bare" / "reports" / "2026-01-01.html").read_text())
     assert "The night failed in stage pairs" in page
     assert "Stage pairs failed: no feature files at 'nowhere'" in page
@@ -146,6 +149,10 @@ def test_the_page_of_a_night_is_stored_attached_and_can_be_rendered_again(
     assert "Crosses are the simulator's true values" in unescape(made.decode())
     (artifact,) = [f for f in (root / "mlflow").rglob("report.html") if f.read_bytes() == made]
     assert artifact.parent.name == "artifacts"
+    names = {path.name for path in artifact.parent.iterdir()}
+    assert {"importance.json", "importance.svg"} <= names
+    (row, *_) = (outline := Outline(made.decode())).find("tr", outline.section("importance"))[1:]
+    assert re.match(r"f\d", row["text"])
     page.unlink()
     assert main(["report", "2026-01-01", *flags]) == 0
     assert page.read_bytes() == made

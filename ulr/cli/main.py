@@ -207,8 +207,8 @@ def _command_parser(stage: str, module: ModuleType) -> argparse.ArgumentParser:
     parser.add_argument(
         "--conf", action="append", metavar="FILE",
         help="overlay over base.yaml: a file, or local, cluster, demo; ubi for a log of User "
-        "Behavior Insights, ubi-feedback for its other events; may be repeated, later ones override "
-        "(default: local)",
+        "Behavior Insights, ubi-feedback for its other events; may be repeated, later ones "
+        "override (default: local)",
     )  # fmt: skip
     parser.add_argument(
         "--set",

@@ -21,9 +21,7 @@ from ulr.clicklog.mapping import check_names, stored_names
 from ulr.clicklog.pages import PageSource, open_pages, reader_of, schema_of
 from ulr.clicklog.spark_log import SparkLog, open_spark_log
 from ulr.config.settings import Log
-
-# A text log has about eight times the bytes of the same log as Parquet.
-_TEXT_BYTES = 8
+from ulr.engine.table_versions import TEXT_BYTES
 
 
 class LogSource(Protocol):
@@ -43,7 +41,7 @@ class LogSource(Protocol):
         """Return the columns that the log has, under its own names."""
 
     def first_rows(self) -> pa.RecordBatch | None:
-        """Return some rows as they are read, without assembling impressions; None if there are none.
+        """Return some rows as they are read, impressions not assembled; None if there are none.
 
         Files are not filtered by date for it.
         """
@@ -93,7 +91,7 @@ class FileLog:
     def size(self) -> int:
         """Return the bytes of the files."""
         size = sum(file.size for file in self._files.files)
-        return size if self._log.format == "parquet" else size // _TEXT_BYTES
+        return size if self._log.format == "parquet" else size // TEXT_BYTES
 
     def difference(self) -> str:
         """Return which file was added, removed or replaced."""

@@ -106,7 +106,8 @@ def open_spark_log(spark: SparkSession, log: Log, date: dt.date) -> SparkLog:
         unreadable += unreadable_rows(frame)
         condition = with_date(log.where, date)
         frame = filter_rows(frame, condition, setting="log.where", source=log.source)
-        source = _pruned(source, frame)
+    if source.identity is None or log.where is not None:
+        source = _identified(replace(source, frame=frame))
     columns = {name: with_date(text, date) for name, text in log.columns.items()}
     rows = select_log(frame, columns, schema_of(log), log.source, _day(log, date))
     for lines in unreadable:
@@ -159,17 +160,17 @@ def _query(spark: SparkSession, query: str, views: Mapping[str, VersionedFrame])
 
 def _view(spark: SparkSession, name: str, view: View, date: dt.date) -> VersionedFrame:
     if view.table is not None:
-        return _table(spark, with_date(view.table, date), f"log.views.{name}.table")
+        return _identified(_table(spark, with_date(view.table, date), f"log.views.{name}.table"))
     path = with_date(view.path or "", date)
     frame = read_files(spark, [path], view.format, view.ddl, f"log.views.{name}.path")
-    return VersionedFrame(frame, files_of(frame), pinned=False)
+    return _identified(VersionedFrame(frame, None, pinned=False))
 
 
-def _pruned(source: VersionedFrame, frame: DataFrame) -> VersionedFrame:
-    """Return a condition's rows; of files, those of the partitions that it leaves."""
-    if source.pinned or source.identity is None or source.identity[0] != "files":
-        return replace(source, frame=frame)
-    return replace(source, frame=frame, identity=files_of(frame) or source.identity)
+def _identified(source: VersionedFrame) -> VersionedFrame:
+    """Return a source whose identity is that of its files, unless it has a version."""
+    if source.pinned:
+        return source
+    return replace(source, identity=files_of(source.frame) or source.identity)
 
 
 def read_files(

@@ -1,8 +1,8 @@
 """Check that this machine can run the stages; print a row per check, with a fix.
 
 The check `log` opens the click log of a date as `ulr groups` does (files, a table or a query),
-reads its first rows, and names the columns that are there, mapped or missing. A query (log.sql) runs on
-the whole date.
+reads its first rows, and names the columns that are there, mapped or missing. A query (log.sql)
+runs on the whole date.
 """
 
 from __future__ import annotations

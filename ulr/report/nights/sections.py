@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from math import fsum
 from typing import Any
 
 from ulr.report import metrics
@@ -207,7 +208,8 @@ def _marks(nights: Sequence[NightRow]) -> str:
 
 
 def _total(night: NightRow) -> float | None:
-    return sum(night.seconds.values()) if night.seconds else None
+    # Exact, because the order of the stages is lost in the file of rows.
+    return round(fsum(night.seconds.values()), 3) if night.seconds else None
 
 
 def _seconds(value: float | None) -> Number | None:
