@@ -35,5 +35,5 @@ def test_the_dag_passes_the_date_and_the_place_of_the_result_and_fills_in_days(t
     assert "['--conf', CONF, '--date', date, '--result', result]" in text
     assert "catchup=True" in text
     assert "max_active_runs=1" in text
-    (job,) = [part for part in text.split("'") if part.endswith("/nightly.py")]
-    assert (DAG.parents[2] / "jobs" / job.removeprefix("/")).is_file()
+    assert "f'{JOBS}/nightly.py'" in text
+    assert (DAG.parents[2] / "jobs" / "nightly.py").is_file()
