@@ -1,4 +1,4 @@
-"""The sums and variances of an A/B test by plain loops, and pages of two rankers without a difference."""
+"""The variance of an A/B test by plain loops, and pages of two rankers without a difference."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def null_pages(rng, *, queries=400, pages=20_000, zipf=1.0, share=0.5, sigma=1.0
     # P(first click at 1, 2 to 3, 4 to 5, below, none) of each query.
     logits = rng.normal(0, sigma, (queries, 5)) + np.log([0.2, 0.15, 0.1, 0.05, 0.5])
     chance = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    drawn = np.stack([[rng.multinomial(m, p) for m in row] for row, p in zip(both, chance)])
+    drawn = rng.multinomial(both, chance[:, None, :])
     events = np.cumsum(drawn[:, :, :4], axis=2).transpose(2, 0, 1)
     events = np.concatenate([events, events[3:] + rng.binomial(events[3:], 0.3)])
     assert len(events) == len(METRICS) == len(CUTS) + 2
