@@ -126,7 +126,9 @@ def test_columns_of_another_type_raise_one_clear_line(tmp_path, odd, message):
 
 
 def test_features_of_any_number_type_become_float32(tmp_path):
-    for values in ([[2**24 + 1, 3]], pa.array([[16777216.4, 3]], pa.list_view(pa.float64()))):
+    writes_views = int(pa.__version__.partition(".")[0]) >= 20
+    other = (pa.list_view if writes_views else pa.large_list)(pa.float64())
+    for values in ([[2**24 + 1, 3]], pa.array([[16777216.4, 3]], other)):
         numbers = pa.table({"query_id": [1], "doc_id": [2], "features": values})
         pq.write_table(numbers, tmp_path / "ints.parquet")
         (rows,) = read(f"{tmp_path}/ints.parquet")

@@ -66,9 +66,9 @@ def read_pages(batches: Batches) -> Batches:
         yield from _pages(merge(pa.concat_tables(map(open_table, blocks))))
 
 
-def assemble(batches: Batches) -> Batches:
-    """Yield the pages of all rows of impressions, in memory."""
-    fragments = [merge(_from_rows(batch)) for batch in batches if batch.num_rows]
+def assemble(batches: Batches, first_position: int = 1) -> Batches:
+    """Yield the pages of all rows of impressions, in memory. first_position: as above."""
+    fragments = [merge(_from_rows(batch, first_position)) for batch in batches if batch.num_rows]
     if fragments:
         yield from _pages(merge(pa.concat_tables(fragments).unify_dictionaries()))
 

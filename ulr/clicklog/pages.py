@@ -84,16 +84,18 @@ def schema_of(settings: Log) -> pa.Schema:
 
 def open_pages(spark: SparkSession, log: LogFiles, settings: Log) -> PageSource:
     """Return files that tasks read as a source of pages."""
-    schema = schema_of(settings)
-    stored = stored_names(settings.columns, schema) or {}
-    parallelism = spark.sparkContext.defaultParallelism
-    reader: ParquetReader | TextReader
-    if settings.format == "parquet":
-        reader = open_log(log, schema, parallelism, stored)
-    else:
-        reader = open_text(log, settings.format, schema, parallelism, stored)
+    reader = reader_of(log, settings, spark.sparkContext.defaultParallelism)
     tasks = spark.range(0, len(reader.tasks), 1, len(reader.tasks))
     return page_source(tasks, reader.rows, settings, len(reader.tasks))
+
+
+def reader_of(log: LogFiles, settings: Log, parallelism: int) -> ParquetReader | TextReader:
+    """Return the reader of files; raise UserError for a wrong layout, format or column."""
+    schema = schema_of(settings)
+    stored = stored_names(settings.columns, schema) or {}
+    if settings.format == "parquet":
+        return open_log(log, schema, parallelism, stored)
+    return open_text(log, settings.format, schema, parallelism, stored)
 
 
 def page_source(

@@ -99,6 +99,19 @@ def select_log(
     return rows
 
 
+def unreadable_rows(frame: DataFrame) -> list[DataFrame]:
+    """Return the lines of text files that Spark cannot read, as rows with a problem, if any can be.
+
+    They are no rows of a query, or of a condition, over the files.
+    """
+    if CORRUPT not in frame.columns:
+        return []
+    # Spark refuses to read the column alone: a line is parsed only if others are used.
+    others = F.to_json(F.struct(*[_quoted(c) for c in frame.columns if c != CORRUPT]))
+    lines = frame.where(F.col(CORRUPT).isNotNull() & others.isNotNull())
+    return [lines.select(F.lit("bad_type").alias(_PROBLEM), F.col(CORRUPT).alias(_RAW))]
+
+
 def _own(frame: DataFrame, name: str) -> str:
     """Return the frame's column of a name as an expression, or "" if there is none."""
     return next((f"`{c}`" for c in frame.columns if c.lower() == name), "")

@@ -94,7 +94,7 @@ class Simulate(Section):
 
     path: str
     seed: int
-    layout: Literal["page", "impression"]
+    layout: Literal["page", "impression", "ubi"]
     start: dt.date
     days: Count
     pages_per_day: Count

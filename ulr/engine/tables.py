@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ulr.engine.names import missing_column, nearest
-from ulr.engine.session import SPARK_FAILED
+from ulr.engine.spark_versions import SPARK_FAILED
 from ulr.errors import UserError
 
 _ANSI = "spark.sql.ansi.enabled"
@@ -40,6 +40,8 @@ def find_table(spark: SparkSession, name: str, *, setting: str) -> DataFrame:
 
     setting: the setting that holds the name, for messages.
     """
+    with contextlib.suppress(*SPARK_FAILED):  # files that other programs have written since
+        spark.catalog.refreshTable(name)
     try:
         return spark.table(name)
     except SPARK_FAILED as error:

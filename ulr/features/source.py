@@ -13,7 +13,7 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, StructType
 
 from ulr.config.settings import Features
 from ulr.engine.table_versions import estimated_bytes, files_of, pin_version
@@ -78,7 +78,7 @@ def open_features(
     """
     chosen = features.columns
     columns = tuple(chosen) if isinstance(chosen, list) else chosen
-    layout = FeatureLayout(dict(features.keys), columns)
+    layout = FeatureLayout({str(name): own for name, own in features.keys.items()}, columns)
     by_day = features.as_of == "day"
     if features.source == "log":
         return open_logged(warehouse, dates, by_day=by_day)
@@ -145,7 +145,7 @@ def map_features(
     spark: SparkSession,
     features: FeatureSource,
     function: Callable[[Rows], Batches],
-    schema: str,
+    schema: str | StructType,
     *,
     shown: Broadcast[ShownQueries] | None = None,
 ) -> DataFrame:

@@ -10,19 +10,17 @@ one no bias is learned; clicks are weighted by `weightCol` (such as 1 / theta) i
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 from pyspark.ml import Estimator
-from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.ml.util import MLReadable, MLWritable
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ulr.config.load import load_settings
+from ulr.engine.cluster import cancelled_on_error
 from ulr.engine.failures import reraise_user_errors
 from ulr.engine.session import spark_schema
 from ulr.engine.tasks import map_batches
@@ -30,6 +28,8 @@ from ulr.errors import UserError
 from ulr.ml.lists import build_lists, shown_schema, split_at_lists
 from ulr.ml.model import UnbiasedLambdaMARTModel, features_column
 from ulr.ml.params import RankerParams
+from ulr.ml.persistence import ParamsReader, ParamsWriter
+from ulr.ml.work_folder import work_folder
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.driver import DistributedOptions, train_on_spark
 from ulr.training.distributed.pair_files import PairFiles
@@ -43,8 +43,8 @@ _ROW_GROUP_BYTES = 8 << 20  # a worker of training reads the row groups that hav
 class UnbiasedLambdaMART(
     Estimator[UnbiasedLambdaMARTModel],
     RankerParams,
-    DefaultParamsReadable["UnbiasedLambdaMART"],
-    DefaultParamsWritable,
+    MLReadable["UnbiasedLambdaMART"],
+    MLWritable,
 ):
     """Estimator that trains one LightGBM model on `num_workers` barrier tasks."""
 
@@ -61,12 +61,22 @@ class UnbiasedLambdaMART(
 
     def _fit(self, dataset: DataFrame) -> UnbiasedLambdaMARTModel:
         spark = dataset.sparkSession
-        with _work_folder(spark, self.getOrDefault(self.workPath)) as url:
+        folder = work_folder(spark, self.getOrDefault(self.workPath))
+        with folder as url, cancelled_on_error(spark):
             with reraise_user_errors():
                 source = self._write_pairs(dataset, url)
             checkpoints = Checkpoints(url, "fit", "fit")  # no other fit uses this folder
             outcome = train_on_spark(spark, source, self._plan(), self._options(), checkpoints)
         return self._copyValues(UnbiasedLambdaMARTModel(outcome.ranker.model_text()))
+
+    def write(self) -> ParamsWriter:
+        """Return the writer that Spark calls to save the Estimator."""
+        return ParamsWriter(self)
+
+    @classmethod
+    def read(cls) -> ParamsReader[UnbiasedLambdaMART]:
+        """Return the reader that Spark calls to load an Estimator."""
+        return ParamsReader(lambda _content, _path: UnbiasedLambdaMART())
 
     def _plan(self) -> TrainPlan:
         param = self.getOrDefault
@@ -128,18 +138,3 @@ class UnbiasedLambdaMART(
 def _build_pairs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for table in split_at_lists(batches):
         yield from build_lists(table).to_batches()
-
-
-@contextlib.contextmanager
-def _work_folder(spark: SparkSession, work_path: str) -> Iterator[str]:
-    """Yield a folder for the pairs and checkpoints of one fit, which every executor can reach."""
-    local = (spark.sparkContext.master or "").startswith("local[")
-    if not work_path and not local:
-        raise UserError(
-            "workPath is not set; on a cluster set it to a folder that every executor can reach"
-        )
-    with contextlib.ExitStack() as stack:
-        root = Storage(work_path or stack.enter_context(tempfile.TemporaryDirectory(prefix="ulr-")))
-        name = f"fit-{uuid.uuid4().hex}"  # several fits may use the same workPath concurrently
-        stack.callback(root.delete, name)
-        yield root.child(name)

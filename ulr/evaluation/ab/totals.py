@@ -1,4 +1,4 @@
-"""From pages and clicks per query to the comparison of two rankers (docs/methods.md section 7.6).
+"""From pages and clicks per query to the comparison of two rankers (docs/methods.md section 7.8).
 
 A rate is x / n with n pages and x of them with an event, or x clicks, of a ranker. The difference
 of two rates is a sum over queries, of which those with most traffic decide it. Its variance is that
