@@ -261,3 +261,14 @@ def test_the_truth_of_a_simulated_test_is_in_the_intervals(spark, tmp_path, caps
         assert metric["win"] > metric["loss"]
         assert metric["sign_p_value"] < 0.05
     assert metrics["first_click_at_1"]["relative"] == pytest.approx(2, rel=0.2)
+
+
+def test_dates_without_rankers_are_named_and_left_out(spark, tmp_path, capsys):
+    log, _ = pages_of(DATE, 200, seed=2)
+    build(spark, tmp_path / "w", write(tmp_path / "log", log))
+    plain = [row | {RANKER: None} for row in pages_of(NEXT, 50, seed=3)[0]]
+    build(spark, tmp_path / "w", write(tmp_path / "next", plain), date=NEXT)
+    code, printed = run(capsys, tmp_path, "--date", DATES)
+    assert code == 0
+    assert f"no page names its ranker on {NEXT}" in printed.out
+    assert compare(capsys, tmp_path)["dates"] == [str(DATE)]

@@ -44,7 +44,8 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     warehouse = open_warehouse(settings.warehouse)
     dates = window_dates(warehouse, args.date, days=1)
     period = f"{dates[0]}" if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    files = ranker_files(warehouse, dates)
+    by_date = {date: ranker_files(warehouse, date) for date in dates}
+    files = [file for own in by_date.values() for file in own]
     if not files:
         raise UserError(
             f"no page of {period} names its ranker: the log's column `ranker` has the model that "
@@ -58,11 +59,15 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
         totals = compare_rankers(start(), warehouse.storage.url, files, (a, b), args.segment)
     results = compare(totals)
     print_table(result_table(a, b, totals, results, period))
+    without = [str(date) for date, own in by_date.items() if not own]
+    if without:
+        print_line(f"no page names its ranker on {', '.join(without)}")
     others = [name for name in known if name not in (a, b)]
     if others:
         print_line(f"not compared: {_listed(others, known)}")
-    return CommandResult(_document(args, (a, b), known, totals, results)
-                         | {"dates": [str(date) for date in dates]})  # fmt: skip
+    counted = [str(date) for date, own in by_date.items() if own]
+    document = _document(args, (a, b), known, totals, results)
+    return CommandResult(document | {"dates": counted})
 
 
 def chosen_rankers(

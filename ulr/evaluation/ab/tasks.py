@@ -28,16 +28,13 @@ from ulr.warehouse.tables import Warehouse
 MOST_RANKERS = 1000  # that are listed
 
 
-def ranker_files(warehouse: Warehouse, dates: Sequence[dt.date]) -> list[StoredFile]:
-    """Return the files of counts by ranker of some dates."""
-    paths = []
-    for date in dates:
-        manifest = warehouse.require("groups", f"dt={date}")
-        warehouse.check(manifest)
-        names = [file.name for file in manifest.files if file.name.startswith(FILE_PREFIX)]
-        folder = warehouse.storage_of("groups", f"dt={date}")
-        paths += [folder.path(manifest.where, manifest.folder, name) for name in names]
-    return warehouse.storage.stat(paths)
+def ranker_files(warehouse: Warehouse, date: dt.date) -> list[StoredFile]:
+    """Return the files of counts by ranker of a date; empty if its log has no rankers."""
+    manifest = warehouse.require("groups", f"dt={date}")
+    warehouse.check(manifest)
+    names = [file.name for file in manifest.files if file.name.startswith(FILE_PREFIX)]
+    folder = warehouse.storage_of("groups", f"dt={date}")
+    return folder.stat([folder.path(manifest.where, manifest.folder, name) for name in names])
 
 
 def pages_by_ranker(
