@@ -44,12 +44,20 @@ from typing import Any
 
 _PUBLIC = {
     "Ranker": "ulr.ml.ranker",
+    "RankingEvaluator": "ulr.ml.evaluator",
     "UnbiasedLambdaMART": "ulr.ml.estimator",
     "__version__": "ulr.version",
     "evaluate": "ulr.ml.evaluate",
     "propensities": "ulr.ml.propensities",
 }
-__all__ = ["Ranker", "UnbiasedLambdaMART", "__version__", "evaluate", "propensities"]
+__all__ = [
+    "Ranker",
+    "RankingEvaluator",
+    "UnbiasedLambdaMART",
+    "__version__",
+    "evaluate",
+    "propensities",
+]
 
 
 def __getattr__(name: str) -> Any:

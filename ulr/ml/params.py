@@ -37,7 +37,8 @@ SETTINGS = (
 Class = TypeVar("Class", bound=type)
 
 
-def _param(name: str, doc: str, convert: Callable[[Any], Any]) -> Param[Any]:
+def make_param(name: str, doc: str, convert: Callable[[Any], Any]) -> Param[Any]:
+    """Return a parameter to be an attribute of a class."""
     return Param(Params._dummy(), name, doc, convert)  # each object gets its own copy from Spark
 
 
@@ -108,20 +109,20 @@ class NamedParams(Params):
 class HasSessionCols(NamedParams):
     """The columns of a row of shown documents."""
 
-    qidCol = _param("qidCol", "id of the list: a session or a request", _TEXT)  # noqa: N815
-    positionCol = _param("positionCol", "displayed position, from 1", _TEXT)  # noqa: N815
-    queryCol = _param(  # noqa: N815
+    qidCol = make_param("qidCol", "id of the list: a session or a request", _TEXT)  # noqa: N815
+    positionCol = make_param("positionCol", "displayed position, from 1", _TEXT)  # noqa: N815
+    queryCol = make_param(  # noqa: N815
         "queryCol", "query of the list; sessions of a query that showed one ranking are aggregated",
         _TEXT,
     )  # fmt: skip
-    docCol = _param(  # noqa: N815
+    docCol = make_param(  # noqa: N815
         "docCol", "id of the document; unset: documents of a query are known by their features",
         _TEXT,
     )  # fmt: skip
-    segmentCol = _param(  # noqa: N815
+    segmentCol = make_param(  # noqa: N815
         "segmentCol", "segment of the list, with its own propensities", _TEXT
     )
-    propensities = _param(
+    propensities = make_param(
         "propensities",
         "theta by position: a list, a frame (k, l, psi or position, theta), a dict by segment, the "
         "path of a file, or the result of ulr.propensities",
@@ -140,66 +141,66 @@ class RankerParams(
 ):
     """The parameters; docs/estimator.md lists them."""
 
-    featuresCol = _param(  # noqa: N815
+    featuresCol = make_param(  # noqa: N815
         "featuresCol", "an array of numbers, an ML vector, or a list of numeric columns",
         _text_or_texts,
     )  # fmt: skip
-    contribCol = _param(  # noqa: N815
+    contribCol = make_param(  # noqa: N815
         "contribCol", "contribution of each feature to the score, and the bias", _TEXT
     )  # fmt: skip
-    importanceType = _param(  # noqa: N815
+    importanceType = make_param(  # noqa: N815
         "importanceType", "of featureImportances: split or gain", _TEXT
     )
-    method = _param(
+    method = make_param(
         "method", "how clicks become weights, such as joint or naive; see docs/methods.md", _TEXT
     )
-    max_position = _param("max_position", "longer lists are cut", _INT)
-    grouping = _param("grouping", "ranking: a list per ranking; query: one list", _TEXT)
-    session_weight = _param("session_weight", "none or idcg", _TEXT)
-    precision = _param("precision", "weigh pairs by precision and saturation", _BOOL)
-    saturation = _param("saturation", "sessions that a pair counts as at most", _FLOAT)
-    co_click_variance = _param(
+    max_position = make_param("max_position", "longer lists are cut", _INT)
+    grouping = make_param("grouping", "ranking: a list per ranking; query: one list", _TEXT)
+    session_weight = make_param("session_weight", "none or idcg", _TEXT)
+    precision = make_param("precision", "weigh pairs by precision and saturation", _BOOL)
+    saturation = make_param("saturation", "sessions that a pair counts as at most", _FLOAT)
+    co_click_variance = make_param(
         "co_click_variance", "joint: prior variance of co-clicks, or auto", _number_or_auto
     )
-    propensity_floor = _param("propensity_floor", "lower bound of theta and psi", _FLOAT)
-    weight_cap = _param("weight_cap", "upper bound of the weight of a session", _FLOAT)
-    prs_clip = _param("prs_clip", "prs: upper bound of theta_j / theta_i", _FLOAT)
-    test_fraction = _param("test_fraction", "queries left out by the hash of their id", _FLOAT)
-    num_workers = _param("num_workers", "barrier tasks that train together", _INT)
-    num_iterations = _param("num_iterations", "maximum number of trees", _INT)
-    ranker = _param("ranker", "trees or linear", _TEXT)
-    objective = _param("objective", "lambdarank or ranknet", _TEXT)
-    linear_loss = _param("linear_loss", "linear: logistic or hinge", _TEXT)
-    l2 = _param("l2", "linear: factor of the squared weights", _FLOAT)
-    nonnegative_weights = _param(
+    propensity_floor = make_param("propensity_floor", "lower bound of theta and psi", _FLOAT)
+    weight_cap = make_param("weight_cap", "upper bound of the weight of a session", _FLOAT)
+    prs_clip = make_param("prs_clip", "prs: upper bound of theta_j / theta_i", _FLOAT)
+    test_fraction = make_param("test_fraction", "queries left out by the hash of their id", _FLOAT)
+    num_workers = make_param("num_workers", "barrier tasks that train together", _INT)
+    num_iterations = make_param("num_iterations", "maximum number of trees", _INT)
+    ranker = make_param("ranker", "trees or linear", _TEXT)
+    objective = make_param("objective", "lambdarank or ranknet", _TEXT)
+    linear_loss = make_param("linear_loss", "linear: logistic or hinge", _TEXT)
+    l2 = make_param("l2", "linear: factor of the squared weights", _FLOAT)
+    nonnegative_weights = make_param(
         "nonnegative_weights", "raise weights of a pair until none is negative", _BOOL
     )
-    validation_fraction = _param(
+    validation_fraction = make_param(
         "validation_fraction", "queries held out for early stopping, by the hash of their id",
         _FLOAT,
     )  # fmt: skip
-    early_stopping_metric = _param("early_stopping_metric", "pair_loss or ndcg_at_K", _TEXT)
-    early_stopping_round = _param(
+    early_stopping_metric = make_param("early_stopping_metric", "pair_loss or ndcg_at_K", _TEXT)
+    early_stopping_round = make_param(
         "early_stopping_round", "iterations without improvement before training stops", _INT
     )
-    bias_regularization = _param(
+    bias_regularization = make_param(
         "bias_regularization", "regularisation of the learned biases, from 0", _FLOAT
     )
-    bias_rounds = _param(
+    bias_rounds = make_param(
         "bias_rounds", "iterations after which the biases stay fixed; 0: learned to the end", _INT
     )
-    fixed_click_bias = _param(
+    fixed_click_bias = make_param(
         "fixed_click_bias", "t+ is theta of the propensities, only t- is learned", _BOOL
     )
-    position_bins = _param("position_bins", "deeper positions share the last bin", _INT)
-    checkpoint_every = _param("checkpoint_every", "iterations between checkpoints", _INT)
-    worker_timeout = _param("worker_timeout", "seconds without a heartbeat", _FLOAT)
-    max_retries = _param("max_retries", "attempts to resume a failed training", _INT)
-    lightgbm = _param(
+    position_bins = make_param("position_bins", "deeper positions share the last bin", _INT)
+    checkpoint_every = make_param("checkpoint_every", "iterations between checkpoints", _INT)
+    worker_timeout = make_param("worker_timeout", "seconds without a heartbeat", _FLOAT)
+    max_retries = make_param("max_retries", "attempts to resume a failed training", _INT)
+    lightgbm = make_param(
         "lightgbm", "LightGBM's parameters, as a dict; others keep the defaults of the settings",
         TypeConverters.identity,
     )  # fmt: skip
-    workPath = _param(  # noqa: N815
+    workPath = make_param(  # noqa: N815
         "workPath", "folder for pairs and checkpoints of a fit; required on a cluster", _TEXT
     )
 
