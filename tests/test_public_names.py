@@ -10,6 +10,10 @@ import pytest
 import ulr
 import ulr.ml
 from ulr.ml.estimator import UnbiasedLambdaMART
+from ulr.ml.evaluate import evaluate
+from ulr.ml.judgments import judgments
+from ulr.ml.propensities import propensities
+from ulr.ml.ranker import Ranker
 from ulr.version import __version__
 
 
@@ -21,7 +25,10 @@ def test_importing_the_package_imports_neither_numpy_nor_pyspark():
 def test_public_names_are_those_of_their_modules():
     assert ulr.__version__ == __version__
     assert ulr.UnbiasedLambdaMART is ulr.ml.UnbiasedLambdaMART is UnbiasedLambdaMART
-    assert set(ulr.__all__) == {"UnbiasedLambdaMART", "__version__"}
+    assert ulr.Ranker is Ranker
+    assert ulr.evaluate is evaluate
+    assert ulr.propensities is propensities
+    assert ulr.judgments is judgments
 
 
 @pytest.mark.parametrize("module", [ulr, ulr.ml])

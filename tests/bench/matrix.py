@@ -1,7 +1,7 @@
-"""A night, a training by two workers and the tests of text logs, on several Spark versions.
+"""A night, a training by two workers and the tests of logs and tables, on several Spark versions.
 
 Every version has an environment in data/matrix, made on the first run. The first row has the lowest
-versions that setup.py allows. Its interpreter is python3.10 if there is one.
+versions that setup.py allows, of every library; its interpreter is python3.10 if there is one.
 
 python -m tests.bench.matrix [VERSION ...]
 """
@@ -21,22 +21,25 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "data" / "matrix"
-TESTS = ("tests/clicklog", "tests/engine/test_spark_versions.py", "tests/ml/test_estimator.py")
+TESTS = (
+    "tests/clicklog", "tests/engine/test_spark_versions.py", "tests/features/test_source.py",
+    "tests/ml",
+)  # fmt: skip
+TOOLS = ("pytest", "hypothesis", "duckdb")
 DAY = "2026-01-01"
 SIZES = {"simulate.days": 1, "simulate.pages_per_day": 20_000, "simulate.queries": 300,
          "train.num_iterations": 40}  # fmt: skip
 
 
 class Row(NamedTuple):
-    """An environment. pins: packages at other versions than those of requirements.lock."""
+    """An environment. lowest: the versions from which setup.py allows, not the locked ones."""
 
     spark: str
-    pins: tuple[str, ...] = ()
-    python: str = sys.executable
+    lowest: bool = False
 
 
-LOWEST = ("numpy==1.26.4", "pandas==2.2.3", "pyarrow==18.1.0", "scipy==1.13.1")
-ROWS = (Row("3.5.8", LOWEST, "python3.10"), Row("4.0.2"), Row("4.3.0"))
+ROWS = (Row("3.5.8", lowest=True), Row("4.0.2"), Row("4.3.0"))
+LOWEST_PYTHON = "3.10"
 
 
 def main() -> int:
@@ -70,6 +73,7 @@ def _run(row: Row) -> list[str]:
     _output(python, "-m", "ulr.cli", "train", "--force", "--set", "train.num_workers=2", *flags)
     models.append(_model(home))
     tests = _call(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS).stdout
+    print(*re.findall(r"^(?:FAILED|ERROR) .*", tests, re.M), sep="\n", file=sys.stderr)
     return [row.spark, *versions, f"{seconds:.0f} s", _summary(tests), *models]
 
 
@@ -86,30 +90,38 @@ def _environment(row: Row) -> str:
     folder = FOLDER / f"spark-{row.spark}"
     python, ready = folder / "bin" / "python", folder / ".ready"
     if not ready.exists():
-        interpreter = row.python if _works(row.python) else sys.executable
+        interpreter = _lowest_python() if row.lowest else sys.executable
         subprocess.run([interpreter, "-m", "venv", "--clear", folder], check=True)
-        wanted = [f"pyspark=={row.spark}", *row.pins, *_locked(row)]
-        subprocess.run([python, "-m", "pip", "install", "-q", "wheel"], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *wanted], check=True)
+        pip = [python, "-m", "pip", "install", "-q"]
+        subprocess.run([*pip, "wheel"], check=True)
+        subprocess.run([*pip, f"pyspark=={row.spark}", *_wanted(row.lowest)], check=True)
         ready.touch()
     return str(python)
 
 
-def _locked(row: Row) -> list[str]:
-    """Return the other requirements of setup.py, at the locked versions if nothing is pinned."""
+def _wanted(lowest: bool) -> list[str]:
+    """Return the requirements of setup.py, at their lowest or their locked versions."""
     setup = (ROOT / "setup.py").read_text()
-    names = re.findall(r'^ {8}"([\w-]+)[^"]*",', setup, re.MULTILINE)
-    pinned = {pin.partition("==")[0] for pin in (*row.pins, "pyspark==")}
+    required = setup.partition("install_requires=[")[2].partition("],")[0]
+    floors = re.findall(r'"([\w-]+)>=([\d.]+)', required)
     lock = dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "requirements.lock").read_text(), re.M))
-    exact = not row.pins
-    wanted = [*names, "pytest", "hypothesis"]
-    return [f"{n}=={lock[n]}" if exact and n in lock else n for n in wanted if n not in pinned]
+    return [f"{name}=={floor if lowest else lock[name]}" for name, floor in floors] + [*TOOLS]
+
+
+def _lowest_python() -> str:
+    """Return the lowest interpreter that setup.py allows, where there is one, else this one."""
+    name = f"python{LOWEST_PYTHON}"
+    folders = sorted(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob(
+        f"versions/{LOWEST_PYTHON}.*/bin/{name}"))  # fmt: skip
+    return next((p for p in (name, *map(str, folders)) if _works(p)), sys.executable)
 
 
 def _works(python: str) -> bool:
-    with_version = [python, "--version"]
+    """Return whether this interpreter starts; a shim of pyenv may exist and not start."""
     try:
-        return subprocess.run(with_version, capture_output=True, check=False).returncode == 0
+        return (
+            subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
+        )
     except FileNotFoundError:
         return False
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import random
 import sys
 import threading
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 
+from tests.support.logs import NOON, page, write_parquet
 from tests.support.registry_server import free_port
 from ulr.cli.doctor import libraries, machine, places
 from ulr.cli.doctor.checks import ERROR, OK, WARNING, Check, run_check
 from ulr.cli.doctor.features import features_are_readable
+from ulr.cli.doctor.log import log_is_readable
 from ulr.cli.main import main
 from ulr.config.load import load_settings
 from ulr.errors import UserError
@@ -177,11 +181,11 @@ def test_the_command_ends_with_1_if_a_check_found_an_error(spark, tmp_path, caps
             "--set", f"warehouse.path={tmp_path}/warehouse"]  # fmt: skip
     assert main(good) == 0
     lines = json.loads(capsys.readouterr().out)
-    assert len({line["check"] for line in lines}) == 10
+    assert len({line["check"] for line in lines}) == 12
     assert main([*good, "--set", "train.num_workers=99"]) == 1
     out, err = capsys.readouterr()
     assert [line["check"] for line in json.loads(out) if line["verdict"] == "error"] == ["spark"]
-    assert err == "ulr: 1 of 10 checks found an error: spark\n"
+    assert err == "ulr: 1 of 12 checks found an error: spark\n"
 
 
 def test_the_features_are_described_or_the_mistake_is_named(spark, tmp_path):
@@ -204,3 +208,87 @@ def test_the_features_are_described_or_the_mistake_is_named(spark, tmp_path):
     described = "table rows has 2 features, columns of bigint, double: stock, price"
     result = find("features.table=rows", "features.columns=[stock, price]")
     assert result.message.endswith(described)
+
+
+def test_the_version_of_spark_must_be_supported_and_that_of_spark_home(tmp_path, monkeypatch):
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    assert libraries.pyspark_version().message.startswith(f"pyspark {pyspark.__version__}, supp")
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert libraries.pyspark_version().verdict == OK
+    (tmp_path / "RELEASE").write_text("Spark 3.4.1 built for Hadoop 3.3.4\n")
+    result = libraries.pyspark_version()
+    assert (result.verdict, "is Spark 3.4.1" in result.message) == (ERROR, True)
+    assert result.fix == "unset SPARK_HOME, or pip install pyspark==3.4.1"
+    monkeypatch.delenv("SPARK_HOME")
+    for version, verdict, word in (("3.4.4", ERROR, "needed: 3.5"), ("4.0.2", OK, "40 ms")):
+        monkeypatch.setattr("pyspark.__version__", version)
+        result = libraries.pyspark_version()
+        assert result.verdict == verdict
+        assert word in result.message
+
+
+def find_log(*changes: str, conf: str | None = None, date: str | None = "2026-01-01"):
+    settings = load_settings(conf, ["simulate.path=/nowhere", *changes])
+    return run_check(Check("log", partial(log_is_readable, settings, date), "fix"))
+
+
+def test_a_log_of_files_is_described_or_the_mistake_is_named(spark, tmp_path):
+    assert find_log(f"log.path={tmp_path}/none").verdict == ERROR
+    assert "yet; `ulr simulate`" in find_log(f"simulate.path={tmp_path}/s",
+                                             f"log.path={tmp_path}/s/log").message  # fmt: skip
+    rng = random.Random(1)
+    rows = [page(n, rng) for n in range(50)]
+    clicks = sum(sum(row["clicks"]) for row in rows)
+    folder = write_parquet(tmp_path / "log" / "dt=2026-01-01", rows, files=1).parent
+    result = find_log(f"log.path={folder}")
+    assert (result.verdict, result.fix) == (OK, "")
+    assert f"50 of the first 50 pages are valid, {clicks} clicks" in result.message
+    assert "columns session_id, query_id, shown_at, doc_ids, clicks, segment" in result.message
+    assert find_log(f"log.path={folder}", date=None).message == result.message  # its last date
+    for row in rows[:20]:
+        row |= {"query_id": ""}
+    write_parquet(tmp_path / "bad", rows, files=1)
+    result = find_log(f"log.path={tmp_path}/bad")
+    assert result.verdict == ERROR
+    assert "30 of the first 50 pages are valid" in result.message
+    assert "(null_query_id 20)" in result.message
+    assert find_log(f"log.path={tmp_path}/bad", "log.max_bad_fraction=0.5").verdict == OK
+    assert find_log(f"log.path={folder}", "log.layout=impression").verdict == ERROR
+    result = find_log(f"log.path={folder}/*", date="2026-02-01")
+    assert result.verdict == OK  # files of many dates are not filtered for it
+
+
+def test_mapped_and_missing_columns_of_a_table_are_named(spark, tmp_path):
+    rows = [{"uuid": f"s{n}", "query_id": "q", "ts": 1767225600 + n, "items": ["a", "b"],
+             "hits": [0, 0], "segmnt": "x"} for n in range(200)]  # fmt: skip
+    spark.createDataFrame(rows).createOrReplaceTempView("shop_events")
+    columns = ["log.columns.session_id=uuid", "log.columns.shown_at=timestamp_seconds(ts)",
+               "log.columns.doc_ids=items", "log.columns.clicks=hits"]  # fmt: skip
+    result = find_log("log.table=shop_events", *columns)
+    assert result.verdict == WARNING  # nothing was clicked
+    assert "shop_events of 2026-01-01: 200 of the first 200 pages are valid, 0 clicks" in (
+        result.message
+    )
+    assert "session_id = uuid, query_id, shown_at = timestamp_seconds(ts)" in result.message
+    assert "without segment (did you mean segmnt?), bucket, swapped" in result.message
+    result = find_log("log.table=shop_events", *columns, "log.columns.clicks=hist")
+    assert (result.verdict, "did you mean hits?" in result.message) == (ERROR, True)
+    assert "\n" not in result.message
+    result = find_log("log.table=shop_events", *columns, date="2026-02-01")
+    assert (result.verdict, "no row" in result.message) == (WARNING, True)
+    result = find_log("log.table=shop_evnts", *columns)
+    assert "did you mean shop_events?" in result.message
+
+
+def test_impressions_and_missing_dates_are_described(spark, tmp_path):
+    rows = [{"session_id": f"s{n // 2}", "query_id": "q", "shown_at": NOON, "doc_id": f"d{n % 2}",
+             "position": n % 2 + 1, "clicked": n % 3 == 0} for n in range(30)]  # fmt: skip
+    rows[4]["position"] = None
+    (tmp_path / "log").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "log" / "a.parquet")
+    result = find_log(f"log.path={tmp_path}/log", "log.layout=impression")
+    assert "29 of the first 30 impressions are valid, 10 clicks (null_position 1)" in result.message
+    dated = f"log.path={tmp_path}/log/{{date}}.parquet"
+    assert find_log(dated).verdict == ERROR
+    result = find_log(dated, date=None)
+    assert (result.verdict, "--date" in result.fix) == (WARNING, True)

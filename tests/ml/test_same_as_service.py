@@ -120,7 +120,7 @@ def test_metrics_and_intervals_are_the_services(log):
         {"estimator": "combined", "min_clicks": 10, "min_coclicks": 20},
         {"estimator": "affine", "min_clicks": 10},
         {"estimator": "all_pairs", "min_clicks": 10},
-        {"estimator": "regression_em", "regression_em": {"rounds": 3, "features": None}},
+        {"estimator": "regression_em", "regression_em": {"rounds": 3}},
         {"estimator": "given"},
     ],
     ids=lambda changes: changes["estimator"],

@@ -18,11 +18,11 @@ from ulr.features.files import find_features
 from ulr.groups.window import window_dates
 from ulr.propensity.daily.stage import build_tallies
 from ulr.propensity.inputs import files_read
+from ulr.propensity.segments import estimate_segments
 from ulr.propensity.stage import (
     _latest_features,
     build_propensities,
     estimate_propensities,
-    estimate_segments,
     plain_rates,
 )
 from ulr.propensity.swap_counts import SwapCounts, counts_of
@@ -207,7 +207,7 @@ def test_the_significance_level_is_divided_by_the_number_of_curves(spark, tmp_pa
     rows = random_groups(np.random.default_rng(6), 200)
     levels = []
     monkeypatch.setattr(
-        "ulr.propensity.stage.estimate_segments",
+        "ulr.propensity.estimate.estimate_segments",
         lambda traffic, segments, settings: (
             levels.append(settings.significance) or estimate_segments(traffic, segments, settings)
         ),

@@ -35,6 +35,7 @@ STAGES = {
     "pairs": "build weighted pairs from groups, propensities and features",
     "train": "train a LightGBM ranker on the pairs",
     "evaluate": "evaluate models on golden labels and held-out clicks, with intervals",
+    "judgments": "write the relevance of every shown document, estimated from clicks, as CSV",
     "promote": "compare the model with the champion and promote it if it passes the gate",
     "score": "score a features table with a registered model, ranked per query",
     "export": "write a model for OpenSearch, Elasticsearch, Solr, Vespa or ONNX",
@@ -46,7 +47,7 @@ STAGES = {
     "tables": "list the tables; print views of them for DuckDB, Spark, Trino; remove old dates",
     "config": "print the resolved settings",
     "warm-up": "compile the kernels of all stages ahead of the first night",
-    "doctor": "check Java, Spark, memory, disk, the warehouse and MLflow, with a fix for each",
+    "doctor": "check Java, Spark, memory, disk, warehouse, log, features, MLflow; a fix for each",
 }
 
 FAILURE = TemporaryFailure.exit_code
@@ -59,7 +60,8 @@ quick start, in an empty folder:
   ulr nightly --date 2026-01-03               # the third day, from the log to a champion
   ulr score                                   # score every document with the champion
 
-with your own log: --set log.path=FOLDER --set features.path=FOLDER
+with your own log: --set log.path=FOLDER --set features.path=FOLDER; a table, other names of columns
+or User Behavior Insights: `ulr groups --help`; what was found: `ulr doctor --date DATE`
 `ulr STAGE --help` describes a stage and gives an example.
 
 exit codes: 0 done; 1 may succeed if run again (a lost worker, a full disk, a held lock, a service
@@ -204,8 +206,9 @@ def _command_parser(stage: str, module: ModuleType) -> argparse.ArgumentParser:
     module.configure(parser)
     parser.add_argument(
         "--conf", action="append", metavar="FILE",
-        help="overlay over base.yaml: a file, or local, cluster, demo, or ubi for a log of User "
-        "Behavior Insights; may be repeated, later ones override (default: local)",
+        help="overlay over base.yaml: a file, or local, cluster, demo; ubi for a log of User "
+        "Behavior Insights, ubi-feedback for its other events; may be repeated, later ones "
+        "override (default: local)",
     )  # fmt: skip
     parser.add_argument(
         "--set",

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from ulr.clicklog import parquet, text
 from ulr.clicklog.crashes import crash_of
 from ulr.clicklog.files import LogFiles, find_log, list_log
 from ulr.clicklog.mapping import check_names, stored_names
-from ulr.clicklog.pages import PageSource, open_pages, schema_of
+from ulr.clicklog.pages import PageSource, open_pages, reader_of, schema_of
 from ulr.clicklog.spark_log import SparkLog, open_spark_log
 from ulr.config.settings import Log
-
-# A text log has about eight times the bytes of the same log as Parquet.
-_TEXT_BYTES = 8
+from ulr.engine.table_versions import TEXT_BYTES
 
 
 class LogSource(Protocol):
@@ -35,6 +36,15 @@ class LogSource(Protocol):
 
     def pages(self, start_spark: Callable[[], SparkSession]) -> PageSource:
         """Return the rows to read."""
+
+    def names(self) -> list[str]:
+        """Return the columns that the log has, under its own names."""
+
+    def first_rows(self) -> pa.RecordBatch | None:
+        """Return some rows as they are read, impressions not assembled; None if there are none.
+
+        Files are not filtered by date for it.
+        """
 
     def size(self) -> int | None:
         """Return about how many bytes the log has as compressed Parquet, None if unknown."""
@@ -65,10 +75,23 @@ class FileLog:
         """Return the files as a source of pages."""
         return open_pages(start_spark(), self._files, self._log)
 
+    def names(self) -> list[str]:
+        """Return the columns of the first file and of its folders."""
+        schema = schema_of(self._log)
+        if self._log.format == "parquet":
+            return parquet.column_names(self._files, schema)
+        return text.column_names(self._files, self._log.format, schema)[0]
+
+    def first_rows(self) -> pa.RecordBatch | None:
+        """Return the first batch of the first files."""
+        reader = replace(reader_of(self._files, self._log, 1), day=None)
+        first = pa.RecordBatch.from_pydict({"id": [0]})
+        return next((rows for rows in reader.rows(iter([first])) if rows.num_rows), None)
+
     def size(self) -> int:
         """Return the bytes of the files."""
         size = sum(file.size for file in self._files.files)
-        return size if self._log.format == "parquet" else size // _TEXT_BYTES
+        return size if self._log.format == "parquet" else size // TEXT_BYTES
 
     def difference(self) -> str:
         """Return which file was added, removed or replaced."""

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from ulr.clicklog.files import find_log
 from ulr.clicklog.pages import PageSource, page_source, schema_of
-from ulr.clicklog.tables import CORRUPT, TableReader, select_log
+from ulr.clicklog.tables import CORRUPT, TableReader, select_log, unreadable_rows
 from ulr.clicklog.text import source_url
 from ulr.config.settings import Log, View
 from ulr.dates import has_date, with_date
-from ulr.engine.spark_versions import SPARK_FAILED
+from ulr.engine.spark_versions import SPARK_FAILED, to_arrow
 from ulr.engine.table_versions import (
     VersionedFrame,
     estimated_bytes,
@@ -28,6 +29,7 @@ from ulr.engine.tables import filter_rows, find_table, reason_of, run_query
 from ulr.errors import UserError
 
 _REDUCERS_PER_CORE = 2
+_SOME_ROWS = 1000
 _CSV = {"header": "true", "escape": '"'}
 
 
@@ -36,7 +38,7 @@ class SparkLog:
     """Rows of a date that Spark reads.
 
     identity: a JSON value that changes with the rows, None if unknown. pinned: a second pass reads
-    the same rows.
+    the same rows. columns: the names that the log has.
     """
 
     spark: SparkSession
@@ -46,6 +48,7 @@ class SparkLog:
     identity: list[Any] | None
     pinned: bool
     bytes: int | None
+    columns: list[str]
     kept: bool = False
 
     def pages(self, start_spark: Callable[[], SparkSession]) -> PageSource:
@@ -56,10 +59,20 @@ class SparkLog:
         """
         if self.identity is None and not self.kept:
             self.rows, self.kept = self.rows.persist(StorageLevel.DISK_ONLY), True
-        day = _day(self.log, self.date)
-        reader = TableReader(self.log.source, schema_of(self.log), day)
         reducers = _REDUCERS_PER_CORE * self.spark.sparkContext.defaultParallelism
-        return page_source(self.rows, reader.rows, self.log, reducers)
+        return page_source(self.rows, self._reader().rows, self.log, reducers)
+
+    def _reader(self) -> TableReader:
+        return TableReader(self.log.source, schema_of(self.log), _day(self.log, self.date))
+
+    def names(self) -> list[str]:
+        """Return the columns of the table, the query or the files."""
+        return self.columns
+
+    def first_rows(self) -> pa.RecordBatch | None:
+        """Return some rows of the date."""
+        batches = to_arrow(self.rows.limit(_SOME_ROWS)).combine_chunks().to_batches()
+        return next((rows for rows in self._reader().rows(iter(batches)) if rows.num_rows), None)
 
     def size(self) -> int | None:
         """Return Spark's estimate of the bytes, None if there is none."""
@@ -85,16 +98,23 @@ class SparkLog:
 
 def open_spark_log(spark: SparkSession, log: Log, date: dt.date) -> SparkLog:
     """Return the log of a date; raise UserError for a wrong table, query, condition or column."""
-    source = _source(spark, log, date)
+    views = {name: _view(spark, name, view, date) for name, view in log.views.items()}
+    source = _source(spark, log, date, views)
+    unreadable = [rows for view in views.values() for rows in unreadable_rows(view.frame)]
     frame = source.frame
     if log.where is not None:
+        unreadable += unreadable_rows(frame)
         condition = with_date(log.where, date)
         frame = filter_rows(frame, condition, setting="log.where", source=log.source)
-        source = _pruned(source, frame)
+    if source.identity is None or log.where is not None:
+        source = _identified(replace(source, frame=frame))
     columns = {name: with_date(text, date) for name, text in log.columns.items()}
     rows = select_log(frame, columns, schema_of(log), log.source, _day(log, date))
+    for lines in unreadable:
+        rows = rows.unionByName(lines, allowMissingColumns=True)
     size = estimated_bytes(frame)
-    return SparkLog(spark, log, date, rows, source.identity, source.pinned, size)
+    names = [name for name in frame.columns if name != CORRUPT]
+    return SparkLog(spark, log, date, rows, source.identity, source.pinned, size, names)
 
 
 def _day(log: Log, date: dt.date) -> dt.date | None:
@@ -106,7 +126,9 @@ def _day(log: Log, date: dt.date) -> dt.date | None:
     return date
 
 
-def _source(spark: SparkSession, log: Log, date: dt.date) -> VersionedFrame:
+def _source(
+    spark: SparkSession, log: Log, date: dt.date, views: Mapping[str, VersionedFrame]
+) -> VersionedFrame:
     if log.table is not None:
         return _table(spark, with_date(log.table, date), "log.table")
     if log.path is not None:
@@ -114,17 +136,15 @@ def _source(spark: SparkSession, log: Log, date: dt.date) -> VersionedFrame:
         paths = [source_path(files.storage.url, path) for path in files.paths]
         frame = read_files(spark, paths, log.format, None, "log.path")
         return VersionedFrame(frame, files.identity, pinned=False)
-    return _query(spark, log, date)
+    return _query(spark, with_date(log.sql or "", date), views)
 
 
 def _table(spark: SparkSession, name: str, setting: str) -> VersionedFrame:
     return pin_version(spark, name, find_table(spark, name, setting=setting))
 
 
-def _query(spark: SparkSession, log: Log, date: dt.date) -> VersionedFrame:
+def _query(spark: SparkSession, query: str, views: Mapping[str, VersionedFrame]) -> VersionedFrame:
     """Return the rows of a query; its version is known if those of all its tables are."""
-    query = with_date(log.sql or "", date)
-    views = {name: _view(spark, name, view, date) for name, view in log.views.items()}
     for name, view in views.items():
         view.frame.createOrReplaceTempView(name)
     frame = run_query(spark, query, setting="log.sql")
@@ -140,17 +160,17 @@ def _query(spark: SparkSession, log: Log, date: dt.date) -> VersionedFrame:
 
 def _view(spark: SparkSession, name: str, view: View, date: dt.date) -> VersionedFrame:
     if view.table is not None:
-        return _table(spark, with_date(view.table, date), f"log.views.{name}.table")
+        return _identified(_table(spark, with_date(view.table, date), f"log.views.{name}.table"))
     path = with_date(view.path or "", date)
     frame = read_files(spark, [path], view.format, view.ddl, f"log.views.{name}.path")
-    return VersionedFrame(frame, files_of(frame), pinned=False)
+    return _identified(VersionedFrame(frame, None, pinned=False))
 
 
-def _pruned(source: VersionedFrame, frame: DataFrame) -> VersionedFrame:
-    """Return a condition's rows; of files, those of the partitions that it leaves."""
-    if source.pinned or source.identity is None or source.identity[0] != "files":
-        return replace(source, frame=frame)
-    return replace(source, frame=frame, identity=files_of(frame) or source.identity)
+def _identified(source: VersionedFrame) -> VersionedFrame:
+    """Return a source whose identity is that of its files, unless it has a version."""
+    if source.pinned:
+        return source
+    return replace(source, identity=files_of(source.frame) or source.identity)
 
 
 def read_files(

@@ -1,7 +1,8 @@
 """The version of a table: a Delta version, an Iceberg snapshot, or the files of a plan.
 
 A version identifies the rows, for fingerprints. Delta and Iceberg tables are read as of it, so that
-every pass reads the same rows. A table without a known version has to be kept or read once.
+every pass reads the same rows. Of other tables, the files that a condition leaves identify them. A
+table without either has to be kept or read once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ _FILE = re.compile(
     r".*?modification_time=(?P<time>\d+)"
 )
 # Leaves of a plan whose rows are in the plan itself.
-_CONSTANT = {"LocalRelation", "OneRowRelation", "Range"}
+_CONSTANT = {"LocalTableScanExec", "OneRowRelationExec", "RangeExec"}
+# The listing of other formats, such as Delta, does not show rows that were deleted in a file.
+_OWN_INDEX = "org.apache.spark.sql.execution.datasources."
+_TEXT_FORMATS = {"json", "csv", "text", "xml"}
+TEXT_BYTES = 8  # a text log has about so many times the bytes of the same log as Parquet
 _UNKNOWN_BYTES = 1 << 50  # Spark's estimate for a relation without statistics is larger
 
 
@@ -39,7 +44,7 @@ class VersionedFrame:
 
 
 def pin_version(spark: SparkSession, name: str, frame: DataFrame) -> VersionedFrame:
-    """Return the current version of a table, given its frame."""
+    """Return the current version of a table, given its frame; files are not listed for it."""
     details = _details(spark, name)
     version = None
     if details.get("Provider", "").lower() == "delta":
@@ -47,7 +52,7 @@ def pin_version(spark: SparkSession, name: str, frame: DataFrame) -> VersionedFr
     elif snapshot := _iceberg_snapshot(details):
         version = ["iceberg", snapshot]
     if version is None:
-        return VersionedFrame(frame, files_of(frame), pinned=False)
+        return VersionedFrame(frame, None, pinned=False)
     try:
         pinned = spark.sql(f"SELECT * FROM {name} VERSION AS OF {version[-1]}")
     except _UNKNOWN:
@@ -58,26 +63,22 @@ def pin_version(spark: SparkSession, name: str, frame: DataFrame) -> VersionedFr
 def files_of(frame: DataFrame) -> list[Any] | None:
     """Return path, size and time of every file that a plan reads; None if it reads other sources.
 
-    Partitions that Spark prunes while it plans are not among them.
+    Partitions that a condition leaves out are not among them.
     """
-    try:
-        plan: Any = frame._jdf.queryExecution().optimizedPlan()
-        if "subquery" in plan.toString():
-            return None
-        leaves = plan.collectLeaves()
-        files: list[Any] = []
-        for at in range(leaves.size()):
-            found = _files_of_leaf(leaves.apply(at))
-            if found is None:
-                return None
-            files += found
-    except _UNKNOWN:
+    scans = _scans(frame)
+    if scans is None:
         return None
+    files = [list(file) for scan in scans for file in scan.files]
     return ["files", sorted(files)] if files else None
 
 
 def estimated_bytes(frame: DataFrame) -> int | None:
-    """Return Spark's estimate of the bytes that a plan reads, None if it has none."""
+    """Return about how many bytes a plan reads, as compressed Parquet; None if it is unknown.
+
+    Of files it is their size without partitions that a condition leaves out, else Spark's estimate.
+    """
+    if (scans := _scans(frame)) is not None:
+        return sum(scan.bytes for scan in scans)
     try:
         plan: Any = frame._jdf.queryExecution().optimizedPlan()
         leaves = plan.collectLeaves()
@@ -122,14 +123,43 @@ def _iceberg_snapshot(details: dict[str, str]) -> str | None:
     return match[1] if match else None
 
 
-def _files_of_leaf(leaf: Any) -> list[Any] | None:
+@dataclass(frozen=True)
+class _Scan:
+    """The files that a leaf of a plan reads: path, size and time of each."""
+
+    files: list[tuple[str, int, int]]
+    text: bool
+
+    @property
+    def bytes(self) -> int:
+        size = sum(size for _, size, _ in self.files)
+        return size // TEXT_BYTES if self.text else size
+
+
+def _scans(frame: DataFrame) -> list[_Scan] | None:
+    """Return the scans of a plan; None if it reads anything but files and constants."""
+    try:
+        execution: Any = frame._jdf.queryExecution()
+        if "subquery" in execution.optimizedPlan().toString():
+            return None
+        leaves = execution.sparkPlan().collectLeaves()
+        found = [_scan_of(leaves.apply(at)) for at in range(leaves.size())]
+    except _UNKNOWN:
+        return None
+    scans = [scan for scan in found if scan is not None]
+    return scans if len(scans) == len(found) else None
+
+
+def _scan_of(leaf: Any) -> _Scan | None:
     kind = leaf.getClass().getSimpleName()
     if kind in _CONSTANT:
-        return []
-    if kind != "LogicalRelation":
+        return _Scan([], text=False)
+    if kind != "FileSourceScanExec":
         return None
     relation = leaf.relation()
-    if relation.getClass().getSimpleName() != "HadoopFsRelation":
+    if not relation.location().getClass().getName().startswith(_OWN_INDEX):
         return None
-    listing = relation.location().allFiles().mkString("\n")
-    return [[m["path"], int(m["size"]), int(m["time"])] for m in _FILE.finditer(listing)]
+    listing = relation.location().listFiles(leaf.partitionFilters(), leaf.dataFilters())
+    matches = _FILE.finditer(listing.mkString("\n"))
+    files = [(m["path"], int(m["size"]), int(m["time"])) for m in matches]
+    return _Scan(files, relation.fileFormat().toString().lower() in _TEXT_FORMATS)

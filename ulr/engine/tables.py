@@ -40,6 +40,8 @@ def find_table(spark: SparkSession, name: str, *, setting: str) -> DataFrame:
 
     setting: the setting that holds the name, for messages.
     """
+    with contextlib.suppress(*SPARK_FAILED):  # files that other programs have written since
+        spark.catalog.refreshTable(name)
     try:
         return spark.table(name)
     except SPARK_FAILED as error:

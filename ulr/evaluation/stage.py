@@ -70,7 +70,7 @@ def build_evaluation(
     by_query = evaluate.holdout == "query"
     if by_query and test_fraction == 0:
         raise UserError(NO_HOLDOUT)
-    source = open_features(start_spark, features, dates)
+    source = open_features(start_spark, warehouse, features, dates)
     names = source.names()
     check_features(names, source.where, models)
     window_inputs = WindowInputs(

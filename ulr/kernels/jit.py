@@ -112,7 +112,11 @@ def _compile(dispatcher: Any, compile_now: Callable[[Any], Any], signature: Any)
             _lock.release(depth)
 
 
-class _TemporaryFolder(caching.UserWideCacheLocator):
+# The class has an underscore before numba 0.62.
+_Locator: Any = getattr(caching, "UserWideCacheLocator", vars(caching).get("_UserWideCacheLocator"))
+
+
+class _TemporaryFolder(_Locator):
     """A folder under /tmp that only this user can write to, if there is no other."""
 
     def __init__(self, py_func: Any, py_file: str) -> None:

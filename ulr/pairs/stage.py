@@ -13,6 +13,7 @@ from ulr.config.settings import Features, Pairs
 from ulr.errors import InvalidData
 from ulr.features.source import open_features
 from ulr.features.stage import WindowInputs, gather_window, repair_window
+from ulr.groups.levels import window_levels
 from ulr.pairs.config import PairConfig, pair_config_of
 from ulr.pairs.empty import empty_reason
 from ulr.pairs.gains import NO_FEEDBACK, increments_of, recorded
@@ -42,9 +43,9 @@ def build_pairs(
 
     feedback: gains of events, by name.
     """
-    source = open_features(start_spark, features, dates)
+    increments = increments_of(feedback, window_levels(warehouse, dates))
+    source = open_features(start_spark, warehouse, features, dates)
     window_inputs = WindowInputs(warehouse, dates, source, partitions=pairs.partitions)
-    increments = increments_of(feedback, window_inputs.levels)
     pair_config = replace(
         pair_config_of(pairs, *load_examination(pairs.propensities, warehouse)),
         increments=increments,

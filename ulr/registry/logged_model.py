@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from mlflow import pyfunc
 from mlflow.models import Model, ModelSignature
-from mlflow.types.schema import ColSpec, Schema
+from mlflow.types.schema import ColSpec, Schema, TensorSpec
 
 from ulr.models.booster import lightgbm_version, load_booster, model_feature_names
 from ulr.registry.submission import Submission
@@ -63,6 +63,7 @@ def _signature(names: Sequence[str], width: int) -> ModelSignature:
 
     Without names it checks their number.
     """
+    columns: list[ColSpec | TensorSpec]
     columns = [ColSpec("double", name) for name in names] or [ColSpec("double")] * width
     return ModelSignature(Schema(columns), Schema([ColSpec("double")]))
 

@@ -7,7 +7,7 @@ registered later from that file alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -59,7 +59,7 @@ class Submission:
     history: dict[str, list[float]]
     files: dict[str, str]
     dataset: dict[str, str] = field(default_factory=dict)
-    exports: list[str] = field(default_factory=list)
+    exports: Sequence[str] = field(default_factory=list)
     engine_name: str = ""
 
 

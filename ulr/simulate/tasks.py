@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyspark import Broadcast
 
 from ulr.config.settings import Simulate
+from ulr.simulate import ubi
 from ulr.simulate.clicks import relevance_of
 from ulr.simulate.events import draw_events, with_feedback
 from ulr.simulate.presets import click_models, experiment_of
@@ -82,11 +83,18 @@ def write_pages(
     for file in (files[number] for number in _numbers(batches)):
         table = pa.concat_tables(_draw_file(file, catalogue.value, settings))
         clicks = pc.sum(pc.list_flatten(table["clicks"])).as_py() or 0
-        if settings.layout == "impression":
-            table = impression_table(table)
-        day = settings.start + dt.timedelta(days=file.day)
-        storage.write_table(table, "log", f"dt={day}", f"part-{file.number:05d}.parquet")
+        _write_file(storage, file, table, settings)
         yield pa.RecordBatch.from_pydict({"pages": [file.pages], "clicks": [clicks]})
+
+
+def _write_file(storage: Storage, file: PageFile, pages: pa.Table, settings: Simulate) -> None:
+    date, name = f"dt={settings.start + dt.timedelta(days=file.day)}", f"part-{file.number:05d}"
+    if settings.layout == "ubi":
+        storage.write_text(ubi.query_lines(pages), "log", ubi.QUERIES, date, f"{name}.json")
+        storage.write_text(ubi.event_lines(pages), "log", ubi.EVENTS, date, f"{name}.json")
+        return
+    table = impression_table(pages) if settings.layout == "impression" else pages
+    storage.write_table(table, "log", date, f"{name}.parquet")
 
 
 def _numbers(batches: Batches) -> Iterator[int]:

@@ -17,6 +17,7 @@ from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.driver import DistributedOptions, TrainingResult, train_on_spark
 from ulr.training.distributed.pair_files import PairFiles
 from ulr.training.distributed.telemetry import Event
+from ulr.training.importance import importance_of
 from ulr.training.loop import IterationCallback
 from ulr.training.plan import DISTRIBUTED_ONLY, TrainPlan
 from ulr.warehouse.manifest import Manifest
@@ -94,7 +95,9 @@ def build_model(
         folder = TableFiles(model.url)
         text = training.ranker.model_text()
         folder.write_text(text, "model.txt")
-        folder.write_json(_record(plan, training, iterations), "record.json")
+        importance = importance_of(text, warehouse.storage.fs, files)
+        record = _record(plan, training, iterations) | {"importance": importance}
+        folder.write_json(record, "record.json")
         counts = {"trees": training.ranker.best_iteration, "queries": training.queries,
                   "rows": training.rows, "pairs": training.pairs}  # fmt: skip
         if (linear := linear_weights(text)) is not None:

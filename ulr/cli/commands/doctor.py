@@ -1,4 +1,9 @@
-"""Check that this machine can run the stages; print a row per check, with a fix."""
+"""Check that this machine can run the stages; print a row per check, with a fix.
+
+The check `log` opens the click log of a date as `ulr groups` does (files, a table or a query),
+reads its first rows, and names the columns that are there, mapped or missing. A query (log.sql)
+runs on the whole date.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from ulr.cli.doctor import features, libraries, machine, places
+from ulr.cli.doctor import features, libraries, log, machine, places
 from ulr.cli.doctor.checks import (
     ERROR,
     OK,
@@ -34,6 +39,9 @@ INSTALL = "python -m pip install --force-reinstall"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
+        "--date", help="the date whose log is read (default: the last dt= folder, or yesterday)"
+    )
+    parser.add_argument(
         "--verify", action="store_true",
         help="also read every published file and compare its SHA-256 with the manifest",
     )  # fmt: skip
@@ -41,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Run all checks, also after a failed one."""
-    checks = checks_of(settings) + (verify_checks(settings) if args.verify else [])
+    checks = checks_of(settings, args.date) + (verify_checks(settings) if args.verify else [])
     results = [run_check(check) for check in checks]
     print_table(result_table(results))
     failed = failed_checks(results)
@@ -50,7 +58,7 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     return CommandResult([asdict(result) for result in results], error)
 
 
-def checks_of(settings: Settings) -> list[Check]:
+def checks_of(settings: Settings, date: str | None = None) -> list[Check]:
     """Return every check with the command that usually fixes it."""
     heap = str(settings.spark.get("driver.memory", "1g"))
     path, workers = settings.warehouse.path, settings.train.num_workers
@@ -60,6 +68,7 @@ def checks_of(settings: Settings) -> list[Check]:
         Check("memory", partial(machine.memory, heap), "ulr doctor --set spark.driver.memory=1g"),
         Check("disk", partial(machine.disk, path, str(settings.spark.get("local.dir", ""))),
               "ulr doctor --set warehouse.path=/another/disk --set spark.local.dir=/another/disk"),
+        Check("pyspark", libraries.pyspark_version, "pip install 'ulr[spark]'"),
         Check("spark", partial(libraries.spark_slots, settings.spark, workers),
               "unset SPARK_HOME; export SPARK_LOCAL_IP=127.0.0.1"),
         Check("lightgbm", libraries.lightgbm_loads,
@@ -67,6 +76,8 @@ def checks_of(settings: Settings) -> list[Check]:
         Check("numba", libraries.numba_compiles, f"{INSTALL} numba llvmlite"),
         Check("warehouse", partial(places.warehouse_publishes, path),
               "ulr doctor --set warehouse.path=/a/writable/folder"),
+        Check("log", partial(log.log_is_readable, settings, date),
+              "ulr doctor --date DATE --set log.path=FOLDER; other names: log.columns"),
         Check("features", partial(features.features_are_readable, settings),
               "ulr doctor --set features.path=FOLDER; columns: features.columns, features.keys"),
         Check("mlflow", partial(places.registry_answers, partial(_registry, settings)),

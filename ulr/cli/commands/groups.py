@@ -1,7 +1,26 @@
 """Read the click log of a date and publish its groups and quarantine.
 
+The log is one of three settings. The last one that is set replaces the others:
+  log.path   files: Parquet, JSON lines or CSV (log.format); dt=DATE folders are found
+  log.table  a table or view that Spark knows: Hive, Delta, Iceberg, Unity, Glue
+  log.sql    a query that joins log.views (tables or files) into pages
+
+log.columns gives other names, or SQL expressions, for the columns of the contract:
+  --set log.table=shop.search.events --set "log.where=dt = '{date}'"
+  --set log.columns.session_id=query_uuid
+  --set "log.columns.shown_at=timestamp_millis(ts)"
+  --set "log.columns.doc_ids=transform(items, i -> i.id)"
+  --set "log.columns.clicks=transform(items, i -> i.clicks > 0)"
+
+--conf ubi reads User Behavior Insights of OpenSearch, Elasticsearch or Solr:
+  --set log.views.ubi_queries.path=FOLDER --set log.views.ubi_events.path=FOLDER
+
 With log.feedback, as {click: 1, purchase: 10}, the log's column feedback has the events of each
-document: names, lists of names, or levels counted from 1.
+document: names, lists of names, or levels counted from 1 (for UBI: --conf ubi --conf ubi-feedback).
+With log.features, as [price, stock], the log's column features has a vector of numbers for each
+document (docs/features.md).
+
+`ulr doctor --date DATE` shows which columns were found, and the first mistake.
 """
 
 from __future__ import annotations
