@@ -41,9 +41,9 @@ def trees(forest: Forest) -> str:
 def _check_name(name: str) -> None:
     if not _RANK_FEATURE.fullmatch(name):
         raise UserError(
-            f"Vespa would not read {name!r} as a rank feature, such as bm25(title), or as the name of "
-            "a function (letters, digits and _); rename the feature in features.columns and train "
-            "again, or export to another format"
+            f"Vespa would not read {name!r} as a rank feature, such as bm25(title), or as the name "
+            "of a function (letters, digits and _); rename the feature in features.columns and "
+            "train again, or export to another format"
         )
 
 
