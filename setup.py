@@ -62,6 +62,8 @@ setup(
     extras_require={
         # Not needed on a cluster, which brings its own.
         "spark": ["pyspark>=3.5,<5"],
+        # The Estimator with a session of Spark Connect
+        "connect": ["pyspark[connect]>=3.5,<5"],
         # moto: an S3 server for tests; duckdb: another engine that reads the tables
         "dev": [
             "duckdb>=1",
@@ -70,6 +72,7 @@ setup(
             "moto[s3]>=5",
             "mypy>=1.15",
             "onnxruntime>=1.18",
+            "pyspark[connect]>=3.5,<5",
             "pytest>=8",
             "pytest-cov>=6",
             "pytest-xdist>=3",

@@ -11,6 +11,7 @@ import ulr
 import ulr.ml
 from ulr.ml.estimator import UnbiasedLambdaMART
 from ulr.ml.evaluate import evaluate
+from ulr.ml.judgments import judgments
 from ulr.ml.propensities import propensities
 from ulr.ml.ranker import Ranker
 from ulr.version import __version__
@@ -27,6 +28,7 @@ def test_public_names_are_those_of_their_modules():
     assert ulr.Ranker is Ranker
     assert ulr.evaluate is evaluate
     assert ulr.propensities is propensities
+    assert ulr.judgments is judgments
 
 
 @pytest.mark.parametrize("module", [ulr, ulr.ml])

@@ -10,6 +10,7 @@ The rooms of the pipeline, each reading the tables that the one before it publis
     pairs         turns groups, propensities and features into weighted preference pairs
     training      trains a LightGBM model on the pairs, in one process or on Spark barrier tasks
     evaluation    evaluates models on held-out queries
+    judgment      estimates the relevance of every shown document, for workbenches
     registry      registers models in MLflow and promotes them through a gate
 
 What these work on:
@@ -36,7 +37,8 @@ What everything stands on:
 
 A room imports only the rooms before it in this order, which import-linter checks: experiments,
 kernels, config, engine, warehouse, clicklog, groups, features, simulate, propensity, pairs, models,
-training, evaluation, ml, report, registry, pipeline, cli. Public names are imported on first use.
+training, evaluation, judgment, ml, report, registry, pipeline, cli. Public names are imported on
+first use.
 """
 
 from importlib import import_module
@@ -44,12 +46,22 @@ from typing import Any
 
 _PUBLIC = {
     "Ranker": "ulr.ml.ranker",
+    "RankingEvaluator": "ulr.ml.evaluator",
     "UnbiasedLambdaMART": "ulr.ml.estimator",
     "__version__": "ulr.version",
     "evaluate": "ulr.ml.evaluate",
+    "judgments": "ulr.ml.judgments",
     "propensities": "ulr.ml.propensities",
 }
-__all__ = ["Ranker", "UnbiasedLambdaMART", "__version__", "evaluate", "propensities"]
+__all__ = [
+    "Ranker",
+    "RankingEvaluator",
+    "UnbiasedLambdaMART",
+    "__version__",
+    "evaluate",
+    "judgments",
+    "propensities",
+]
 
 
 def __getattr__(name: str) -> Any:

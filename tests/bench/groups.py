@@ -31,6 +31,7 @@ from ulr.clicklog.sources import find_source
 from ulr.config.load import load_settings
 from ulr.config.settings import Settings
 from ulr.engine.session import start_session
+from ulr.groups.output import Targets
 from ulr.groups.stage import partitions_of
 from ulr.groups.tasks import write_groups
 from ulr.simulate.stage import simulate_log
@@ -248,8 +249,7 @@ def _ulr(spark, settings: Settings, work: Path) -> None:
     source = find_source(lambda: spark, settings.log, DATE)
     write_groups(
         source.pages(lambda: spark),
-        groups_url=str(work / "groups"),
-        quarantine_url=str(work / "quarantine"),
+        Targets(str(work / "groups"), str(work / "quarantine")),
         partitions=partitions_of(source, settings.groups),
         max_position=settings.groups.max_position,
         max_repeated_ids=settings.log.max_repeated_ids,

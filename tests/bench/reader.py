@@ -19,6 +19,7 @@ from tests.bench.groups import CORES, DATE
 from ulr.clicklog.sources import find_source
 from ulr.config.load import load_settings
 from ulr.engine.session import start_session
+from ulr.groups.output import Targets
 from ulr.groups.stage import partitions_of
 from ulr.groups.tasks import write_groups
 from ulr.simulate.stage import simulate_log
@@ -96,8 +97,7 @@ def _groups(spark, settings, work: Path) -> dict[str, int]:
     source = find_source(lambda: spark, settings.log, DATE)
     return write_groups(
         source.pages(lambda: spark),
-        groups_url=str(work / "groups"),
-        quarantine_url=str(work / "quarantine"),
+        Targets(str(work / "groups"), str(work / "quarantine")),
         partitions=partitions_of(source, settings.groups),
         max_position=settings.groups.max_position,
         max_repeated_ids=settings.log.max_repeated_ids,

@@ -4,18 +4,21 @@
 
 20,000 queries x 20 documents x 50 features, 16 sessions per query. `ulr` starts from the groups
 table, so its time includes the pairs; `Ranker` and peers start from the sessions as arrays, Ranker
-with the ids of queries and documents and without them. Every contestant
-runs in a separate process. Its memory is the peak minus the memory in use before it began.
+with the ids of queries and documents and without them. Every contestant runs in a separate process.
+Its memory is the peak minus the memory in use before it began. Models with one hash have the same
+bytes.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -61,14 +64,14 @@ def main() -> None:
     _print(results)
 
 
-def _in_process(args: argparse.Namespace, name: str) -> dict[str, float]:
+def _in_process(args: argparse.Namespace, name: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.bench.training", "--only", name, "--model", args.model]
     command += ["--queries", str(args.queries), "--trees", str(args.trees)]
     done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _contest(args: argparse.Namespace) -> dict[str, float]:
+def _contest(args: argparse.Namespace) -> dict[str, Any]:
     corpus = synthetic_corpus(1, args.queries * 5 // 4, 20, 50)
     sessions = 160 if args.only == MORE else 16
     log = click_log(corpus, args.queries, 20, sessions, model=args.model, seed=1)
@@ -88,8 +91,16 @@ def _contest(args: argparse.Namespace) -> dict[str, float]:
     seconds = time.perf_counter() - start
     memory = peak_bytes() - before
     quality = _ndcg(corpus, args.queries, predict)
-    return {"seconds": seconds, "bytes": memory, **dict(zip(["1", "3", "5", "10"], quality,
-            strict=True))}  # fmt: skip
+    return {"seconds": seconds, "bytes": memory, "model": _hash_of(predict),
+            **dict(zip(["1", "3", "5", "10"], quality, strict=True))}  # fmt: skip
+
+
+def _hash_of(predict) -> str:
+    """Return a hash of the text of a model of `ulr`, "" for a peer's."""
+    model = getattr(predict, "__self__", None)
+    booster = getattr(model, "booster_", None) or getattr(model, "booster", None)
+    text = "" if booster is None else booster.model_to_string()
+    return hashlib.sha256(text.encode()).hexdigest()[:8] if text else ""
 
 
 def _ours(inputs: tuple, log: Log, args: argparse.Namespace):
@@ -209,18 +220,29 @@ def _ndcg(corpus: Corpus, queries: int, predict) -> list[float]:
     return np.nanmean(values, axis=0)[:4].tolist()
 
 
-def _print(results: dict[str, dict[str, float]]) -> None:
+def _print(results: dict[str, dict[str, Any]]) -> None:
     first, ours = next(iter(results.items()))
     table = Table(title=f"training; ratios to {first}")
-    for column in ("contestant", "seconds", "ratio", "MB", "ratio", "ndcg@1", "@3", "@5", "@10"):
+    for column in (
+        "contestant",
+        "seconds",
+        "ratio",
+        "MB",
+        "ratio",
+        "ndcg@1",
+        "@3",
+        "@5",
+        "@10",
+        "model",
+    ):
         table.add_column(column, justify="left" if column == "contestant" else "right")
     for name, row in results.items():
         table.add_row(
             name, f"{row['seconds']:.1f}", f"{row['seconds'] / ours['seconds']:.1f}",
             f"{row['bytes'] / 1e6:.0f}", f"{row['bytes'] / max(ours['bytes'], 1e6):.1f}",
-            *(f"{row[k]:.4f}" for k in ("1", "3", "5", "10")),
+            *(f"{row[k]:.4f}" for k in ("1", "3", "5", "10")), row["model"],
         )  # fmt: skip
-    Console(width=110).print(table)
+    Console(width=120).print(table)
 
 
 if __name__ == "__main__":

@@ -105,7 +105,12 @@ ODD = [
     ({"query_id": [None, "q"]}, "query_id is null in 1 of 2 rows"),
     ({"features": [None, [1.0]]}, "features is null in 1 of 2 rows"),
     ({"features": [["x"], ["y"]]}, "features is list<element: string>, expected list<item: float>"),
-    ({"features": [1.0, 2.0]}, "features is double, expected list"),
+    ({"features": [["red"], ["blue"]]}, "encode texts as numbers, by their index"),
+    ({"features": [{"indices": [1], "values": [2.0]}] * 2}, "by vector_to_array(features)"),
+    (
+        {"features": [1.0, 2.0]},
+        "column features is double, expected an array of numbers; for a column",
+    ),
     ({"label": [0.5, 1.0]}, "label is double, expected int32"),
 ]
 

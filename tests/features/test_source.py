@@ -17,6 +17,7 @@ from ulr.warehouse.tables import Warehouse
 
 DATES = [dt.date(2026, 1, 1), dt.date(2026, 1, 2)]
 NAMES = ["price", "stock"]
+NO_WAREHOUSE = Warehouse("/nonexistent/warehouse")
 
 
 def columns_of(features, add=0.0):
@@ -58,7 +59,7 @@ def table_and_file(spark, folder, content):
 
 
 def window_of(spark, warehouse, settings, dates=DATES):
-    source = open_features(lambda: spark, settings, dates)
+    source = open_features(lambda: spark, NO_WAREHOUSE, settings, dates)
     found = gather_window(lambda: spark, WindowInputs(warehouse, dates, source), force=True)
     table = pa.concat_tables(pq.read_table(path) for path in found.files)
     return load_window(table.sort_by("query_id").combine_chunks(), None), source
@@ -123,7 +124,7 @@ def test_the_identity_of_a_table_is_that_of_its_rows(spark, tmp_path):
     settings = settings_of("features.table=products")
 
     def identity():
-        return open_features(lambda: spark, settings, DATES).identity
+        return open_features(lambda: spark, NO_WAREHOUSE, settings, DATES).identity
 
     before = identity()
     assert identity() == before
@@ -148,7 +149,9 @@ def test_the_identity_of_a_table_is_that_of_its_rows(spark, tmp_path):
 def test_a_mistake_about_a_table_is_one_line(spark, tmp_path, changes, error, message):
     table_and_file(spark, tmp_path / "features", columns_of(FEATURES))
     with pytest.raises(error, match=message) as raised:
-        open_features(lambda: spark, settings_of("features.table=products", *changes), DATES)
+        open_features(
+            lambda: spark, NO_WAREHOUSE, settings_of("features.table=products", *changes), DATES
+        )
     assert "\n" not in str(raised.value)
 
 
@@ -157,7 +160,7 @@ def test_names_in_the_metadata_of_a_table_are_read(spark):
     frame = spark.createDataFrame(rows, "query_id string, doc_id string, features array<double>")
     frame.withMetadata("features", {"names": NAMES}).createOrReplaceTempView("named")
     settings = load_settings(None, ["features.table=named"]).features
-    source = open_features(lambda: spark, settings)
+    source = open_features(lambda: spark, NO_WAREHOUSE, settings)
     assert source.names() == NAMES
     got = map_features(spark, source, _rows, "query_id string, features array<float>").collect()
     assert [(row.query_id, row.features) for row in got] == [("q", [1.0, 2.0])]

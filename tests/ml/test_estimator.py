@@ -91,10 +91,10 @@ def test_a_pipeline_gives_the_same_scores_after_saving_and_loading(shown, tmp_pa
 def test_a_saved_model_that_was_changed_is_refused_before_lightgbm_reads_it(spark, shown, tmp_path):
     path = str(tmp_path / "model")
     ranker().fit(shown).write().save(path)
-    text = spark.read.parquet(f"{path}/model").head()[0]
-    damaged = text.replace("left_child=", "left_child=9999 ", 1)
-    changed = spark.createDataFrame([(damaged,)], "model string")
-    changed.write.mode("overwrite").parquet(f"{path}/model")
+    content = spark.read.parquet(f"{path}/content").head().asDict()
+    damaged = content | {"model": content["model"].replace("left_child=", "left_child=9999 ", 1)}
+    changed = spark.createDataFrame([damaged], ", ".join(f"{name} string" for name in content))
+    changed.write.mode("overwrite").parquet(f"{path}/content")
     with pytest.raises(UserError, match="is not a valid LightGBM text model"):
         UnbiasedLambdaMARTModel.load(path)
 

@@ -65,6 +65,7 @@ def test_a_failed_report_is_in_the_summary(tmp_path, monkeypatch, capsys):
     kept = json.loads((tmp_path / "nights" / "2026-01-01.json").read_text())
     assert json.loads(capsys.readouterr().out) == kept
     assert kept["exit_code"] == 1
+    assert "<h1>" in (tmp_path / "reports" / "index.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.outline import Outline
 from tests.support.registry_server import comparison
 from tests.support.table_hashes import table_hashes
 from ulr.cli.main import main
@@ -81,6 +82,24 @@ def test_several_nights_end_in_a_table_with_the_baseline(place, capsys):
     assert "naive" not in listed
 
 
+def test_the_page_over_all_nights_is_written_by_nights_and_by_report(place, capsys):
+    root, flags = place
+    assert main(["nightly", "--date", "2026-01-01..2026-01-02", *flags]) == 0
+    index = root / "warehouse" / "reports" / "index.html"
+    assert f"nights -> {index}" in capsys.readouterr().out
+    written = index.read_bytes()
+    outline = Outline(written.decode())
+    assert not outline.missing
+    table = outline.section("nights_table")
+    links = [e["href"] for row in outline.find("tr", table) for e in outline.find("a", row)]
+    assert links[-2:] == ["2026-01-02.html", "2026-01-01.html"]
+    for run in ("2026-01-01", "index"):
+        index.unlink()
+        assert main(["report", run, "--json", *flags]) == 0
+        assert json.loads(capsys.readouterr().out)["index"] == str(index)
+        assert index.read_bytes() == written
+
+
 def test_the_first_failed_night_is_the_last(place, capsys):
     root, flags = place
     later = ["--date", "2026-01-01..2026-01-05"]
@@ -105,6 +124,12 @@ def test_missing_features_end_the_night_and_keep_the_tables(place, capsys):
     found = json.loads((root / "bare" / "nights" / "2026-01-01.json").read_text())
     assert [s["status"] for s in found["stages"]][:3] == ["done", "done", "failed"]
     assert found["exit_code"] == 2
+    index = Outline((root / "bare" / "reports" / "index.html").read_text())
+    (night,) = index.find("tr", index.section("nights_table"))[1:]
+    assert "2026-01-01✕ failed" in night["text"].replace(" ✕", "✕")
+    assert (
+        "2026-01-01 pairs: no feature files at 'nowhere'" in index.section("nights_table")["text"]
+    )
     page = unescape((root / "bare" / "reports" / "2026-01-01.html").read_text())
     assert "The night failed in stage pairs" in page
     assert "Stage pairs failed: no feature files at 'nowhere'" in page
@@ -124,6 +149,10 @@ def test_the_page_of_a_night_is_stored_attached_and_can_be_rendered_again(
     assert "Crosses are the simulator's true values" in unescape(made.decode())
     (artifact,) = [f for f in (root / "mlflow").rglob("report.html") if f.read_bytes() == made]
     assert artifact.parent.name == "artifacts"
+    names = {path.name for path in artifact.parent.iterdir()}
+    assert {"importance.json", "importance.svg"} <= names
+    (row, *_) = (outline := Outline(made.decode())).find("tr", outline.section("importance"))[1:]
+    assert re.match(r"f\d", row["text"])
     page.unlink()
     assert main(["report", "2026-01-01", *flags]) == 0
     assert page.read_bytes() == made

@@ -89,7 +89,19 @@ def test_the_run_has_settings_metrics_the_history_and_the_files(local):
     assert [(m.step, m.value) for m in history] == [(1, 0.7), (2, 0.6), (3, 0.65)]
     names = {f.path for f in registry.client.list_artifacts(version.run_id)}
     assert {"biases.json", "propensities.json", "propensities.svg"} <= names
+    assert {"importance.json", "importance.svg"} <= names
     assert version.tags["ulr.window"] == "2026-01-01..2026-01-03"
+
+
+def test_the_importance_of_the_features_is_a_table_of_mlflow(local):
+    registry, version = local
+    with registry.connected():
+        table = registry.client.load_table(
+            registry.experiment_id(), "importance.json", [version.run_id]
+        )
+    assert list(table["feature"]) == ["feature 1", "feature 2", "feature 3"]
+    assert list(table["contribution"]) == pytest.approx([0.5 / n for n in (1, 2, 3)])
+    assert {"gain", "split", "direction"} <= set(table.columns)
 
 
 def test_the_model_loads_without_this_package_and_contains_its_tables(local, tmp_path):
@@ -143,6 +155,8 @@ def test_a_frame_is_ordered_by_name_and_cast_to_float32(models, dtype):
         np.testing.assert_array_equal(named.predict(frame[columns]), scores_of(ROWS))
     with pytest.raises(Exception, match=r"missing inputs.*age"):
         named.predict(frame.drop(columns="age"))
+    with pytest.raises(Exception, match=r"missing inputs.*bm25"):
+        named.predict(frame.to_numpy())  # the order of its columns is not known
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -7,7 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.support.browser import evaluate, find_chromium
+from tests.support.night_history import many_nights
 from tests.support.report_samples import comparison, night
+from ulr.report.nights.page import nights_page
+from ulr.report.nights.rows import History, row_of
 from ulr.report.page import page
 
 CHROMIUM = find_chromium()
@@ -72,10 +75,19 @@ DATE_LINES = """
 """
 
 
+def nights(number: int) -> str:
+    """Return the page over so many nights."""
+    return nights_page(History([row_of(facts) for facts in many_nights(number)]))
+
+
+PAGES = {"night": page(night()), "comparison": page(comparison()),
+         **{f"{number} nights": nights(number) for number in (1, 7, 400)}}  # fmt: skip
+
+
 @pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("facts", [night(), comparison()], ids=["night", "comparison"])
-def test_the_page_fits_the_screen_and_draws_every_figure_without_overlapping_labels(facts, width):
-    layout, console = evaluate(CHROMIUM, page(facts), width, LAYOUT)
+@pytest.mark.parametrize("content", PAGES.values(), ids=PAGES.keys())
+def test_the_page_fits_the_screen_and_draws_every_figure_without_overlapping_labels(content, width):
+    layout, console = evaluate(CHROMIUM, content, width, LAYOUT)
     assert console == []
     assert layout["overflow"] <= 0
     assert set(layout["drawings"]) == {1}  # one of the two sizes is visible

@@ -117,6 +117,7 @@ def test_a_message_that_is_a_template_stays_text():
 
 PARTS = {"contest": ["metrics"], "examination": ["curve"], "browsing": ["joint"],
          "diagnostics": ["diagnostics"], "weights": ["weights"], "learning": ["trainings"],
+         "importance": ["trainings"],
          "positions": ["metrics"], "data": ["days"], "setup": ["settings"]}  # fmt: skip
 
 

@@ -51,7 +51,7 @@ def standalone_cluster(folder: Path, workers: int) -> Iterator[str]:
 
     The executors of worker n write below `folder / "work{n}"`.
     """
-    port, log = _free_port(), folder / "master.log"
+    port, log = free_port(), folder / "master.log"
     url = f"spark://{LOOPBACK}:{port}"
     environment = minimal_environment(folder)
     host = ["--host", LOOPBACK, "--webui-port", "0"]
@@ -100,7 +100,7 @@ def _daemon(command: list[str], log: Path, environment: dict[str, str]) -> Itera
             process.wait(LIMIT_S)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]

@@ -16,6 +16,7 @@ from pathlib import Path
 import lightgbm as lgb
 import numpy as np
 
+from tests.support.report_samples import importance
 from tests.support.waiting import LIMIT_S, wait_until
 from ulr.config.load import load_settings
 from ulr.evaluation.totals import Column, Totals, total
@@ -123,5 +124,6 @@ def submission(fingerprint="f1", seed=1, width=WIDTH):
               "ulr.window": "2026-01-01..2026-01-03"},
         metrics={"ndcg_at_10": 0.5, "ndcg_at_10_lower": 0.4, "none": float("inf")},
         history={"pair_loss": [0.7, 0.6, 0.65]},
-        files={"biases.json": '{"t_plus": [1.0, 0.5]}', "propensities.json": json.dumps(CURVE)},
+        files={"biases.json": '{"t_plus": [1.0, 0.5]}', "propensities.json": json.dumps(CURVE),
+               "record.json": json.dumps({"importance": importance(3)})},
     )  # fmt: skip

@@ -102,10 +102,20 @@ def weights():
                    for name, value in numbers.items()]  # fmt: skip
 
 
+def importance(number, name="feature"):
+    """Return features of which the n-th has 1 / n of the first one's contribution."""
+    features = [
+        {"feature": f"{name} {n}", "gain": 100.0 / n, "split": 300 // n, "contribution": 0.5 / n,
+         "direction": 0.9}
+        for n in range(1, number + 1)
+    ]  # fmt: skip
+    return {"rows": 2000, "linear": False, "number": number, "gain": 200.0, "features": features}
+
+
 def training(**more):
     history = [1.0 - 0.5 * n / 300 for n in range(300)]
     return {"trees": 300, "queries": 1500, "rows": 18000, "pairs": 90000, "failures": [],
-            "validation": {"pair_loss": history}, "t_plus": None,
+            "importance": importance(25), "validation": {"pair_loss": history}, "t_plus": None,
             "t_minus": None} | more  # fmt: skip
 
 

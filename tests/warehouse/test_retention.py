@@ -70,6 +70,14 @@ def test_dates_past_their_retention_are_removed_and_quarantine_earlier(warehouse
     assert find_expired(warehouse, settings(), TODAY) == []
 
 
+def test_expired_nights_leave_the_page_over_all_nights(warehouse, tmp_path, capsys):
+    where = [flag for pair in [f"warehouse.path={tmp_path}", *FLAGS] for flag in ("--set", pair)]
+    assert main(["tables", "--expire", *where]) == 0
+    page = (tmp_path / "reports" / "index.html").read_text()
+    dates = {days: str(days_ago(days)) for days in (0, 29, 30, 59, 60, 61)}
+    assert {days for days, date in dates.items() if f">{date}<" in page} == {0, 29, 30, 59}
+
+
 def test_no_limit_keeps_everything(warehouse):
     kept = settings(retention_days=None, quarantine_days=None)
     assert find_expired(warehouse, kept, TODAY) == []

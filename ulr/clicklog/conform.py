@@ -20,6 +20,7 @@ from ulr.clicklog.numbers import flag_lists, flags, is_number, is_number_list
 from ulr.clicklog.raw import row_text
 from ulr.clicklog.times import epoch_times
 from ulr.clicklog.values import parse_texts, typed_columns
+from ulr.clicklog.vectors import as_vectors, is_vector
 from ulr.engine.columns import without_views
 from ulr.warehouse.schema import FEEDBACK, reading
 
@@ -83,6 +84,8 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if is_vector(wanted) and not _is_text(column.type):
+        return as_vectors(column, wanted)
     if (typed := _cast_numbers(column, wanted)) is not None:
         return typed
     options = pc.CastOptions(wanted, allow_time_truncate=True, allow_invalid_utf8=True)
@@ -104,16 +107,20 @@ def _cast_numbers(column: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     if pa.types.is_timestamp(wanted):
         if is_number(kind):
             return epoch_times(column)
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if _is_text(kind):
             return _from_texts(column, wanted)
     if pa.types.is_boolean(wanted) and is_number(kind):
         return flags(column)
     if pa.types.is_list(wanted):
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if _is_text(kind):
             return _from_texts(column, wanted)
         if pa.types.is_boolean(wanted.value_type) and is_number_list(kind):
             return flag_lists(column)
     return None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _from_texts(column: pa.Array, wanted: pa.DataType) -> pa.Array:

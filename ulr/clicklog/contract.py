@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +20,14 @@ from ulr.engine.columns import Lists, hashes, lists, valid, whole
 from ulr.experiments.buckets import is_shuffle, parse_bucket
 from ulr.kernels.layout import offsets_of
 from ulr.kernels.patterns import has_duplicates
-from ulr.warehouse.schema import FEEDBACK
+from ulr.warehouse.schema import FEATURES, FEEDBACK
 
 # Reasons in the order of their rules, with the text shown to users.
 REASONS = {
     "too_large": "the row, one of its texts or its list of documents is too large",
     "bad_encoding": "a text is not valid UTF-8",
     "bad_type": "a value cannot be read as its column's type",
-    "conflicting_rows": "rows of one session differ in query, segment or experiment",
+    "conflicting_rows": "rows of one session differ in query, segment, experiment or ranker",
     "null_position": "an impression has no position",
     "duplicate_position": "two different impressions have the same position",
     "position_gap": "positions do not run from the first one (log.first_position) without a gap",
@@ -46,6 +47,8 @@ REASONS = {
     "bucket_past_end": "bucket names a position past the end of the page",
     "bucket_without_arm": "bucket is set but swapped is null",
     "swap_without_bucket": "swapped is true but bucket is null",
+    "features_mismatch": "features has another number of vectors than there are documents",
+    "wrong_vector": "a vector of features has another length than log.features says",
 }
 
 # Larger rows and longer pages are not read (too_large).
@@ -62,7 +65,7 @@ class CheckedPages:
 
     reason: string, null for a good page. document_hashes: uint64, one per element of `documents`.
     feedback: levels (uint8) as elements, without lists where a page has none; None: only clicks.
-    levels: the events of the log.
+    levels: the events of the log. features: vectors as elements; None: they are not read.
     """
 
     batch: pa.RecordBatch
@@ -72,6 +75,7 @@ class CheckedPages:
     clicks: Lists
     feedback: Lists | None = None
     levels: Levels = CLICKS_ONLY
+    features: Lists | None = None
 
     @property
     def good(self) -> np.ndarray:
@@ -84,20 +88,32 @@ class CheckedPages:
         return np.flatnonzero(valid(self.reason))
 
 
-def check_pages(batch: pa.RecordBatch, levels: Levels = CLICKS_ONLY) -> CheckedPages:
-    """Check every page of a batch that has `read_schema`, with feedback if levels have names."""
+def check_pages(
+    batch: pa.RecordBatch, levels: Levels = CLICKS_ONLY, width: int = 0
+) -> CheckedPages:
+    """Check every page of a batch that has `read_schema`, with feedback if levels have names.
+
+    width: the number of features in a vector; 0: there are none.
+    """
     documents, clicks = lists(batch["doc_ids"]), lists(batch["clicks"])
     feedback = graded_lists(batch[FEEDBACK], levels) if FEEDBACK in batch.schema.names else None
+    features = lists(batch[FEATURES]) if width else None
     document_hashes = hashes(documents.values)
     names = list(REASONS)
     code = np.full(batch.num_rows, -1, np.int8)
-    for name, broken in _rules(batch, documents, document_hashes, clicks, feedback):
+    rules = (
+        _rules(batch, documents, document_hashes, clicks, feedback),
+        _feature_rules(batch, documents.lengths, features, width),
+    )
+    for name, broken in chain(*rules):
         if broken is not None:
             code[(code < 0) & broken] = names.index(name)
     reason = pa.array(names).take(pa.array(code, mask=code < 0))
     if batch["problem"].null_count < batch.num_rows:
         reason = pc.coalesce(whole(batch["problem"]), reason)
-    return CheckedPages(batch, reason, documents, document_hashes, clicks, feedback, levels)
+    return CheckedPages(
+        batch, reason, documents, document_hashes, clicks, feedback, levels, features
+    )
 
 
 def _rules(
@@ -139,6 +155,19 @@ def _event_rules(
         return
     yield "null_clicks", no_clicks & ~valid(batch[FEEDBACK])
     yield "length_mismatch", mismatch | ((lengths != clicks.lengths) & ~no_clicks)
+
+
+def _feature_rules(
+    batch: pa.RecordBatch, lengths: np.ndarray, features: Lists | None, width: int
+) -> Iterator[Rule]:
+    """A page may lack all vectors, and a document its vector."""
+    if features is None:
+        return
+    yield "features_mismatch", (features.lengths != lengths) & valid(batch[FEATURES])
+    vectors = features.values
+    wrong = (lists(vectors).lengths != width) & valid(vectors)
+    if wrong.any():
+        yield "wrong_vector", _any(wrong, features)
 
 
 def _bucket_rules(batch: pa.RecordBatch, lengths: np.ndarray) -> Iterator[Rule]:

@@ -16,18 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ulr.clicklog.sessions import assemble_rows
+from ulr.clicklog.vectors import hash_vectors
 from ulr.engine.columns import hashes, list_array, lists, valid, whole
 from ulr.engine.shuffle import hash_parts, open_table, partition_blocks, unpack
 from ulr.kernels.hashing import hash_words
 from ulr.kernels.layout import Ragged, offsets_of
 from ulr.kernels.merge import group_keys
-from ulr.warehouse.schema import FEEDBACK, pages_of, reading
+from ulr.warehouse.schema import FEATURES, FEEDBACK, RANKER, pages_of, reading
 
 SEND_BYTES = 64 << 20  # fragments that a map task holds before it sends them
 PARTS_PER_TASK = 8  # a reducer assembles its sessions in this many parts, to bound its memory
 
 _SECOND_SEED = np.array([0x5E55], np.uint64)  # two hashes of a session id: 128 bits
-_ELEMENTS = ("position", "doc_id", "clicked", FEEDBACK)
+_ELEMENTS = ("position", "doc_id", "clicked", FEEDBACK, FEATURES)
 _NO_POSITION = -(2**31)
 
 Batches = Iterator[pa.RecordBatch]
@@ -120,9 +121,9 @@ def _context(table: pa.Table) -> np.ndarray:
     rows = table.num_rows
     null = np.zeros(rows, np.uint64)
     h = hashes(table["session_id"], _SECOND_SEED)
-    for name in ("query_id", "segment", "bucket"):
-        column = table[name]
-        if column.null_count == rows:
+    for name in ("query_id", "segment", "bucket", RANKER):
+        column = table[name] if name in table.column_names else None
+        if column is None or column.null_count == rows:
             continue
         h = np.where(valid(column), hashes(column, h), hash_words(null, h))
     if table["swapped"].null_count < rows:
@@ -146,6 +147,9 @@ def _copies(key: np.ndarray, values: Mapping[str, pa.Array]) -> np.ndarray:
     if same.any():
         texts = [values[name] for name in ("doc_id", FEEDBACK) if name in values]
         parts = [part for text in texts for part in (hashes(text), valid(text))]
+        if FEATURES in values:
+            vectors = values[FEATURES]
+            parts += [hash_vectors(pa.chunked_array([vectors])), valid(vectors)]
         rest = np.stack([*parts, _click_codes(values["clicked"])])
         same[1:] &= (rest[:, 1:] == rest[:, :-1]).all(axis=0)
     return same
@@ -201,8 +205,7 @@ def _pages(fragments: pa.Table) -> Batches:
     pages = fragments if plain.all() else fragments.filter(pa.array(plain))
     columns = {n: pages[n] for n in pages.column_names if n not in _ELEMENTS}
     columns |= {"doc_ids": pages["doc_id"], "clicks": pages["clicked"]}
-    if FEEDBACK in pages.column_names:
-        columns[FEEDBACK] = pages[FEEDBACK]
+    columns |= {n: pages[n] for n in (FEEDBACK, FEATURES) if n in pages.column_names}
     schema = reading(pages_of(columns), inside=True)
     table = pa.table({n: columns[n] for n in schema.names}).cast(schema)
     yield from table.combine_chunks().to_batches()

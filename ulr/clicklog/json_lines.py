@@ -21,6 +21,7 @@ from ulr.clicklog.numbers import flag_lists, flags, without_loss
 from ulr.clicklog.raw import shorten
 from ulr.clicklog.times import epoch_times, iso_times
 from ulr.clicklog.values import BAD, NOT_TEXT, decode, from_json, parse_texts, read_json
+from ulr.clicklog.vectors import as_vectors, in_text, is_vector
 from ulr.engine.columns import whole
 from ulr.warehouse.schema import FEEDBACK, TIMESTAMP
 
@@ -64,9 +65,8 @@ def first_names(content: bytes) -> list[str]:
 
 def _text_types(schema: pa.Schema) -> pa.Schema:
     """Return the schema with times as text, which Arrow's reader would accept in fewer forms."""
-    return pa.schema(
-        [pa.field(f.name, pa.string()) if pa.types.is_timestamp(f.type) else f for f in schema]
-    )
+    types = [pa.string() if pa.types.is_timestamp(f.type) else in_text(f.type) for f in schema]
+    return pa.schema([f.with_type(kind) for f, kind in zip(schema, types, strict=True)])
 
 
 def _with_numbers(block: bytes, types: pa.Schema, schema: pa.Schema) -> pa.Schema:
@@ -125,7 +125,7 @@ def _typed(column: pa.Array, wanted: pa.DataType) -> pa.Array | None:
         return without_loss(column, flags(column))
     if pa.types.is_list(wanted) and pa.types.is_boolean(wanted.value_type):
         return without_loss(column, flag_lists(column))
-    return column.cast(wanted)
+    return as_vectors(column, wanted) if is_vector(wanted) else column.cast(wanted)
 
 
 def _complete(table: pa.Table, schema: pa.Schema, folder: Mapping[str, str | None]) -> pa.Table:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ulr.clicklog.contract import CheckedPages, check_pages
 from ulr.clicklog.events import CLICKS_ONLY, Levels
 from ulr.clicklog.files import LogFiles
 from ulr.clicklog.impressions import PARTS_PER_TASK, read_pages, send_fragments
@@ -24,28 +25,61 @@ from ulr.config.settings import Log
 from ulr.engine.shuffle import BLOCK
 from ulr.engine.spark_versions import repartition_by_part
 from ulr.engine.tasks import map_batches
-from ulr.warehouse.schema import graded, impression_schema, page_schema, pages_of, reading
+from ulr.warehouse.schema import (
+    FEATURES,
+    FEEDBACK,
+    RANKER,
+    impression_schema,
+    page_schema,
+    pages_of,
+    reading,
+    with_columns,
+)
 
 Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
-class PageSource:
-    """A log to read with `map_batches` of `frame`.
+class PageReader:
+    """Reads and checks pages in a task.
 
-    read: gives batches with `read_schema`, with feedback if the levels have names.
+    read: gives batches with the columns of `reading(pages)`. levels: the events of the log. width:
+    the number of features of a document in the log; 0: they are not read.
     """
 
-    frame: DataFrame
     read: Callable[[Batches], Batches]
-    sessions_are_unique: bool
     levels: Levels = CLICKS_ONLY
+    width: int = 0
+
+    @property
+    def pages(self) -> pa.Schema:
+        """The columns of pages that are read."""
+        return pages_of(_further(self.levels.names, self.width))
+
+    def check(self, batch: pa.RecordBatch) -> CheckedPages:
+        """Check every page of a batch."""
+        return check_pages(batch, self.levels, self.width)
+
+
+@dataclass(frozen=True)
+class PageSource:
+    """A log to read with `map_batches` of `frame`, each task with the reader."""
+
+    frame: DataFrame
+    reader: PageReader
+    sessions_are_unique: bool
+
+
+def _further(feedback: object, features: object) -> list[str]:
+    """Return the further columns to read. A log without rankers has nulls in their column."""
+    chosen = {FEEDBACK: feedback, FEATURES: features, RANKER: True}
+    return [name for name, wanted in chosen.items() if wanted]
 
 
 def schema_of(settings: Log) -> pa.Schema:
     """Return the schema of the log's rows: pages or impressions."""
     schema = page_schema if settings.layout == "page" else impression_schema
-    return graded(schema) if settings.feedback else schema
+    return with_columns(schema, _further(settings.feedback, settings.features))
 
 
 def open_pages(spark: SparkSession, log: LogFiles, settings: Log) -> PageSource:
@@ -71,14 +105,15 @@ def page_source(
 
     reducers: tasks that assemble impressions.
     """
-    levels = Levels.of(settings.feedback)
+    levels, width = Levels.of(settings.feedback), settings.feature_count
     if settings.layout == "page":
-        return PageSource(rows, read, sessions_are_unique=False, levels=levels)
+        return PageSource(rows, PageReader(read, levels, width), sessions_are_unique=False)
     send = partial(send_fragments, read=read, parts=reducers * PARTS_PER_TASK,
                    first_position=settings.first_position)  # fmt: skip
     blocks = map_batches(rows, send, BLOCK)
     by_session = repartition_by_part(blocks, reducers, F.col("part") % reducers)
-    return PageSource(by_session, read_pages, sessions_are_unique=True, levels=levels)
+    pages = PageReader(read_pages, levels, width)
+    return PageSource(by_session, pages, sessions_are_unique=True)
 
 
 def as_read(batches: Batches) -> Batches:

@@ -17,25 +17,35 @@ from ulr.clicklog.encoding import remove_rows
 from ulr.clicklog.raw import cell, row_text, shorten
 from ulr.engine.columns import hashes, lists
 from ulr.kernels.hashing import hash_lists
-from ulr.warehouse.schema import FEEDBACK, pages_of, quarantine_schema_of, reading
+from ulr.warehouse.schema import (
+    FEATURES,
+    FEEDBACK,
+    pages_of,
+    quarantine_schema_of,
+    reading,
+    recorded_of,
+)
 from ulr.warehouse.tables import Warehouse
 
 LENGTH = 300  # characters of a row that an example shows
 _LISTS = ("doc_ids", "clicks", FEEDBACK)
+# Reasons whose rows have their text in `raw`, with the columns that are not recorded besides.
+_IN_RAW: dict[str, Sequence[str]] = {"too_large": _LISTS, "date_out_of_range": ("shown_at",),
+           "features_mismatch": (), "wrong_vector": ()}  # fmt: skip
 _BAD = "bad:"  # prefix of the reasons among a date's counts
 
 
 def quarantine_rows(pages: CheckedPages) -> pa.Table:
     """Return the bad pages of a batch as they were read, with `quarantine_schema`.
 
-    A value that is too large, or a time that Python cannot represent, is only in `raw`.
+    A value that is too large, a time that Python cannot represent, and features are only in `raw`.
     """
     bad = pa.array(pages.bad)
-    own = pages_of(pages.batch.schema.names)
-    rows = pages.batch.take(bad).cast(reading(own))
-    reason, schema = pages.reason.take(bad), quarantine_schema_of(own)
+    names = pages.batch.schema.names
+    rows = pages.batch.take(bad).cast(reading(pages_of(names)))
+    reason, schema = pages.reason.take(bad), quarantine_schema_of(recorded_of(names))
     columns = {name: rows[name] for name in schema.names[1:]}
-    for name, large in (("too_large", _LISTS), ("date_out_of_range", ("shown_at",))):
+    for name, large in _IN_RAW.items():
         chosen = pc.and_(pc.equal(reason, name), rows["raw"].is_null())
         if pc.any(chosen).as_py():
             wrong = chosen.to_numpy(zero_copy_only=False)
@@ -45,7 +55,8 @@ def quarantine_rows(pages: CheckedPages) -> pa.Table:
 
 
 def _texts(rows: pa.RecordBatch, chosen: np.ndarray) -> pa.Array:
-    pages = rows.select(pages_of(rows.schema.names).names)
+    names = rows.schema.names
+    pages = rows.select([*recorded_of(names).names, *([FEATURES] if FEATURES in names else [])])
     return pa.array([row_text(pages.slice(at, 1)) if c else None for at, c in enumerate(chosen)],
                     pa.string())  # fmt: skip
 
@@ -64,7 +75,7 @@ def reasons_in(counts: Mapping[str, int]) -> Counter[str]:
 def sort_quarantine(rows: pa.Table) -> pa.Table:
     """Sort the rows by every column, so that the order does not depend on the tasks' input."""
     rows = rows.combine_chunks()
-    names = pages_of(rows.column_names).names
+    names = recorded_of(rows.column_names).names
     keys = {n: rows[n] for n in ("source", "reason", "session_id", "raw", *names)}
     keys |= {n: _hash(rows[n]) for n in _LISTS if n in names}
     order = [(name, "ascending") for name in keys]
@@ -107,7 +118,7 @@ def _rows(warehouse: Warehouse, partition: str) -> Iterator[tuple[str, pa.Record
 
 def _text(row: dict[str, Any]) -> str:
     """Return the source text of an unreadable row, or the columns of a readable one."""
-    content = {n: row[n] for n in pages_of(row).names if row[n] is not None}
+    content = {n: row[n] for n in recorded_of(row).names if row[n] is not None}
     text = row["raw"] or json.dumps(content, default=str, ensure_ascii=False)
     return shorten(text, LENGTH)
 

@@ -17,8 +17,7 @@ from ulr.clicklog.tables import CORRUPT, TableReader, select_log, unreadable_row
 from ulr.clicklog.text import source_url
 from ulr.config.settings import Log, View
 from ulr.dates import has_date, with_date
-from ulr.engine.session import SPARK_FAILED
-from ulr.engine.spark_versions import to_arrow
+from ulr.engine.spark_versions import SPARK_FAILED, to_arrow
 from ulr.engine.table_versions import (
     VersionedFrame,
     estimated_bytes,

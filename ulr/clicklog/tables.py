@@ -26,7 +26,7 @@ from ulr.clicklog.times import END_TIME, FIRST_TIME
 from ulr.engine.names import missing_column
 from ulr.engine.tables import expressions, select, without_ansi
 from ulr.errors import UserError
-from ulr.warehouse.schema import FEEDBACK, OPTIONAL_COLUMNS
+from ulr.warehouse.schema import FEATURES, FEEDBACK, OPTIONAL_COLUMNS, RANKER
 
 CORRUPT = "_corrupt_record"  # the text of a line that Spark cannot read
 _PROBLEM, _RAW = "problem", "raw"
@@ -146,6 +146,9 @@ def _check_types(typed: DataFrame, mapped: Mapping[str, str]) -> None:
         kind, name = field.dataType, field.name
         if name == FEEDBACK:  # texts, numbers or lists of them
             continue
+        if name == FEATURES:
+            _check_vectors(kind, mapped)
+            continue
         listed = name in ("doc_ids", "clicks")
         element = kind.elementType if listed and isinstance(kind, T.ArrayType) else kind
         if listed and element is kind and not isinstance(kind, T.StringType):
@@ -159,14 +162,35 @@ def _check_types(typed: DataFrame, mapped: Mapping[str, str]) -> None:
             )
 
 
+def _check_vectors(kind: T.DataType, mapped: Mapping[str, str]) -> None:
+    """Raise UserError unless a column of the type can hold the vectors of features of a row."""
+    depth, element = (2 if "doc_ids" in mapped else 1), kind
+    while depth and isinstance(element, T.ArrayType):
+        element, depth = element.elementType, depth - 1
+    fits = isinstance(element, (T.NumericType, T.BooleanType, T.NullType)) and not depth
+    if fits or isinstance(kind, (T.StringType, T.NullType)):
+        return
+    form = "a vector: an array of numbers, as in array(price, stock)"
+    if "doc_ids" in mapped:
+        form = (
+            "an array of numbers for each document, as in "
+            "transform(items, i -> array(i.price, i.stock))"
+        )
+    raise UserError(
+        f"log.columns.{FEATURES} = {mapped[FEATURES]!r} is of type {kind.simpleString()}, "
+        f"expected {form}; encode texts as numbers"
+    )
+
+
 _TYPES: dict[str, tuple[type[T.DataType], ...]] = {
     "session_id": _SIMPLE, "query_id": _SIMPLE, "doc_id": _SIMPLE, "doc_ids": _SIMPLE,
-    "segment": _SIMPLE, "bucket": _SIMPLE, "shown_at": _TIMES, "position": _SIMPLE,
+    "segment": _SIMPLE, "bucket": _SIMPLE, RANKER: _SIMPLE, "shown_at": _TIMES, "position": _SIMPLE,
     "clicks": _FLAGS, "clicked": _FLAGS, "swapped": _FLAGS,
 }  # fmt: skip
 _TEXT, _FLAG = "a text or a number", "true and false, or 0 and 1"
 _ALLOWED = {
     "session_id": _TEXT, "query_id": _TEXT, "doc_id": _TEXT, "segment": _TEXT, "bucket": _TEXT,
+    RANKER: _TEXT,
     "doc_ids": "an array of texts or numbers, as in transform(items, i -> i.id)",
     "shown_at": "a timestamp, a date, an epoch number or a text", "position": "an integer",
     "clicks": f"an array of {_FLAG}", "clicked": _FLAG, "swapped": _FLAG,

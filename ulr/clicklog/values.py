@@ -20,6 +20,7 @@ import pyarrow.json as pj
 
 from ulr.clicklog.numbers import flag_lists, without_loss
 from ulr.clicklog.times import epoch_texts, iso_times, parse_epoch, parse_time
+from ulr.clicklog.vectors import as_vectors, in_text
 from ulr.engine.columns import valid, whole
 
 BAD = object()  # a JSON value that is not of the wanted type
@@ -92,15 +93,13 @@ def from_json(value: Any, wanted: pa.DataType) -> Any:
     """Return a decoded JSON value (numbers as `Number`) as the wanted type, BAD or NOT_TEXT."""
     if value is None:
         return None
-    if pa.types.is_string(wanted):
-        return _id(value)
+    if parse := _PARSERS.get(wanted):
+        return parse(value)
     if pa.types.is_list(wanted):
         if not isinstance(value, list):
             return BAD
         elements = [from_json(v, wanted.value_type) for v in value]
         return next((e for e in elements if e is BAD or e is NOT_TEXT), elements)
-    if pa.types.is_boolean(wanted):
-        return _flag(value)
     parsed: int | None = None
     if pa.types.is_timestamp(wanted):
         if isinstance(value, Number):
@@ -119,6 +118,11 @@ def _flag(value: Any) -> Any:
     return value if isinstance(value, bool) else BAD
 
 
+def _number(value: Any) -> Any:
+    """Return a JSON number, a boolean as 0 or 1, or BAD."""
+    return float(value) if isinstance(value, Number | bool) else BAD
+
+
 def _id(value: Any) -> Any:
     """Return a JSON value as a string, anything but a string as its JSON text, or NOT_TEXT."""
     try:
@@ -129,6 +133,11 @@ def _id(value: Any) -> Any:
     except UnicodeEncodeError:
         return NOT_TEXT
     return str(text)
+
+
+_PARSERS: Mapping[pa.DataType, Callable[[Any], Any]] = {
+    pa.string(): _id, pa.bool_(): _flag, pa.float32(): _number
+}  # fmt: skip
 
 
 def _compact(value: Any) -> str:
@@ -157,9 +166,9 @@ def _read_lists(texts: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     lines = pc.binary_join_element_wise('{"v":', texts, "}\n", "", null_handling="replace",
                                         null_replacement="null")  # fmt: skip
     content = whole(lines).buffers()[2]
-    table = read_json(content, pa.schema([("v", wanted)]))
+    table = read_json(content, pa.schema([("v", in_text(wanted))]))
     if table is not None and len(table) == len(texts):
-        return table["v"].combine_chunks()
+        return as_vectors(whole(table["v"]), wanted)
     if not pa.types.is_boolean(wanted.value_type):
         return None
     table = read_json(content, pa.schema([("v", pa.list_(pa.int64()))]))

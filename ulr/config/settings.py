@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -163,6 +163,31 @@ class Log(Section):
     min_pages: Annotated[int, Field(ge=0)]
     max_repeated_ids: Annotated[int, Field(ge=0)]
     feedback: dict[str, Annotated[float, Field(gt=0)]]
+    features: Count | list[str] | None
+
+    @property
+    def feature_count(self) -> int:
+        """The number of features of a document in the column `features`; 0: it is not read."""
+        return len(self.features) if isinstance(self.features, list) else self.features or 0
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The names of the features in the column `features`, if they have names."""
+        return self.features if isinstance(self.features, list) else []
+
+    @model_validator(mode="after")
+    def _check_features(self) -> Log:
+        if self.features == []:
+            raise ValueError("features: name one or more features, or give their number, or null")
+        if "features" in self.columns and self.features is None:
+            raise ValueError(
+                "columns.features: set log.features to the names of the features in each vector, "
+                "as [price, stock], or to their number"
+            )
+        if len(set(self.feature_names)) < len(self.feature_names):
+            repeated = max(self.feature_names, key=self.feature_names.count)
+            raise ValueError(f"features: two features are named {repeated}; names must be unique")
+        return self
 
     @model_validator(mode="after")
     def _check_feedback(self) -> Log:
@@ -278,11 +303,20 @@ Method = Literal[
 class Features(Section):
     """Features of documents, and golden labels."""
 
+    source: Literal["table", "log"]
     path: str
     table: str | None
     columns: Literal["all"] | list[str] | None
     keys: dict[Literal["query_id", "doc_id", "features", "label", "dt"], str]
     as_of: Literal["latest", "day"]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_the_log(cls, values: Any) -> Any:
+        """Features of the log are those of the page's day: that is what the log records."""
+        if isinstance(values, dict) and values.get("source") == "log":
+            return {**values, "as_of": "day"}
+        return values
 
 
 class Pairs(Section):
@@ -403,6 +437,21 @@ class Settings(Section):
     mlflow: Mlflow
     promote: Promote
     score: Score
+
+    @model_validator(mode="after")
+    def _features_of_the_log(self) -> Settings:
+        features = self.features
+        if features.source == "log" and self.log.features is None:
+            raise ValueError(
+                "features.source=log reads what the log's column features holds; set log.features "
+                "to the names of the features in each vector, as [price, stock], or to their number"
+            )
+        if features.source == "log" and (features.columns is not None or features.keys):
+            raise ValueError(
+                "features.source=log: features.columns and features.keys are those of a features "
+                "table; leave them out, and map the log's columns by log.columns"
+            )
+        return self
 
     def with_method(self, method: str) -> Settings:
         """Return the settings with another method."""

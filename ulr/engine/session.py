@@ -13,9 +13,8 @@ from types import FrameType
 from typing import NoReturn
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
-from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkException
+import pyspark
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
@@ -27,7 +26,6 @@ from ulr.folders import private_folder
 from ulr.redact import is_secret
 
 _SOCKETS, _SHARED = "spark.python.unix.domain.socket.dir", "/tmp"
-SPARK_FAILED = (PySparkException, Py4JJavaError)
 _JVM_EXIT_S = 10.0  # time for the JVM to exit before it is killed
 
 
@@ -40,7 +38,7 @@ def start_session(name: str, settings: Mapping[str, object]) -> SparkSession:
     builder = SparkSession.builder.appName(f"ulr {name}")
     submitted: dict[str, str] = {}
     if SUBMITTED in environ:
-        SparkContext._ensure_initialized()
+        pyspark.SparkContext._ensure_initialized()
         submitted = dict(SparkConf().getAll())
     else:
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -57,7 +55,7 @@ def start_session(name: str, settings: Mapping[str, object]) -> SparkSession:
     for key, text in properties.items():
         builder = builder.config(key, text)
     with output_to_log(name):  # the JVM inherits the log as its stdout and stderr
-        SparkContext._ensure_initialized(conf=_visible(properties))
+        pyspark.SparkContext._ensure_initialized(conf=_visible(properties))
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     if SUBMITTED not in environ and _is_local(properties):
@@ -99,7 +97,7 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     """Stop the JVM, so that no task writes during the clean-up; then raise KeyboardInterrupt."""
     for handled in (signal.SIGINT, signal.SIGTERM):
         signal.signal(handled, signal.SIG_IGN)
-    jvm = getattr(SparkContext._gateway, "proc", None)
+    jvm = getattr(pyspark.SparkContext._gateway, "proc", None)
     if jvm is not None:
         jvm.terminate()
         try:

@@ -1,22 +1,28 @@
-"""What differs between Spark 3.5, 4.0 and later versions, in one place."""
+"""What differs between Spark 3.5, 4.0 and later versions, and between installations of pyspark."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyspark
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+JVM_ERRORS: tuple[type[Exception], ...] = ()
+SPARK_FAILED: tuple[type[Exception], ...] = (PySparkException,)
+if find_spec("py4j"):  # not installed with pyspark-client, which has Spark Connect only
+    _py4j = import_module("py4j.protocol")
+    JVM_ERRORS, SPARK_FAILED = (_py4j.Py4JError,), (PySparkException, _py4j.Py4JJavaError)
+
 _SEED = 42  # of Spark's hash partitioning
 _KEYS = 1 << 12
-_MAJOR = int(pyspark.__version__.partition(".")[0])
 
 
 def repartition_by_part(frame: DataFrame, partitions: int, part: Column) -> DataFrame:
@@ -88,8 +94,3 @@ def arrow_udf(
     pandas_udf: Any = F.pandas_udf
     converted: Callable[[Column], Column] = pandas_udf(by_pandas, return_type)
     return converted
-
-
-def metadata_session(spark: SparkSession) -> Any:
-    """Return what Spark ML's readers and writers of metadata take: before Spark 4, the context."""
-    return spark if _MAJOR >= 4 else spark.sparkContext

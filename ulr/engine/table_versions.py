@@ -11,11 +11,12 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-_UNKNOWN = (PySparkException, Py4JError, AttributeError)
+from ulr.engine.spark_versions import JVM_ERRORS
+
+_UNKNOWN: tuple[type[Exception], ...] = (PySparkException, *JVM_ERRORS, AttributeError)
 _FILE = re.compile(
     r"FileStatus\{path=(?P<path>.*?); isDirectory=false; length=(?P<size>\d+);"
     r".*?modification_time=(?P<time>\d+)"

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ulr.engine.names import missing_column, nearest
-from ulr.engine.session import SPARK_FAILED
+from ulr.engine.spark_versions import SPARK_FAILED
 from ulr.errors import UserError
 
 _ANSI = "spark.sql.ansi.enabled"

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from ulr.engine.cluster import default_parallelism, get_property
 from ulr.engine.watchdog import WORKER_TIMEOUT, watch_this_process
 
 Batches = Iterator[pa.RecordBatch]
@@ -39,7 +40,7 @@ def map_batches(
     the modules of this package loaded. Objects that exist when a task begins are excluded from it.
     """
     if worker_timeout is None:
-        worker_timeout = float(frame.sparkSession.conf.get(WORKER_TIMEOUT, None) or 0)
+        worker_timeout = float(get_property(frame.sparkSession, WORKER_TIMEOUT, "0"))
     return frame.mapInArrow(partial(_run, function, worker_timeout), schema, barrier=barrier)
 
 
@@ -67,7 +68,7 @@ def map_items(
     if sizes is None:
         lists = [[item] for item in items]
     else:
-        tasks = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
+        tasks = TASKS_PER_CORE * default_parallelism(spark)
         lists = [[items[i] for i in dealt] for dealt in deal(sizes, tasks)]
     numbers = spark.range(0, len(lists), 1, max(len(lists), 1))
     return map_batches(numbers, partial(_on_items, function=function, lists=lists), schema)

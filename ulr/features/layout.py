@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from ulr.clicklog.encoding import invalid_rows
 from ulr.engine.columns import without_views
 from ulr.errors import InvalidData
-from ulr.features.numeric import check_numeric, is_numeric, vectors
+from ulr.features.numeric import check_array, check_numeric, is_numeric, vectors
 from ulr.warehouse.schema import features_schema
 
 ALL = "all"
@@ -80,6 +80,8 @@ class FeatureLayout:
         required = ["query_id", "doc_id"] + ["features"] * (self.columns is None)
         for name in required:
             self._require(name, schema, source)
+        if self.columns is None:
+            check_array(self.column("features"), schema, source)
         if "label" in self.keys:  # optional, unless its name is set
             self._require("label", schema, source)
         columns = self.columns if isinstance(self.columns, tuple) else ()
@@ -168,6 +170,8 @@ def convert(column: pa.Array, to: pa.DataType, what: str, *, safe: bool = True) 
         return pc.cast(without_views(column), to, safe=safe)
     except pa.ArrowException as error:
         reason = str(error).split("\n", maxsplit=1)[0]
+        if pa.types.is_nested(to) and "string" in str(column.type):
+            reason += "; encode texts as numbers, by their index or by the mean of a target"
         raise InvalidData(f"{what} is {column.type}, expected {to}: {reason}") from None
 
 

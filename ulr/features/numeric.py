@@ -50,6 +50,20 @@ def check_numeric(name: str, type_: pa.DataType, source: str) -> None:
     raise InvalidData(f"{source}: column {name} is {plain}, and features are numbers; {fix}")
 
 
+def check_array(name: str, schema: pa.Schema, source: str) -> None:
+    """Raise InvalidData unless the column of a schema can be the array of all features."""
+    types, type_ = pa.types, schema.field(name).type
+    listed = (types.is_list, types.is_large_list, types.is_fixed_size_list,
+              types.is_list_view, types.is_large_list_view)  # fmt: skip
+    if any(test(type_) for test in listed):
+        return
+    if types.is_struct(type_) and {"indices", "values"} <= {f.name for f in type_}:
+        fix = f"a vector of Spark ML becomes one by vector_to_array({name})"
+    else:
+        fix = "for a column per feature set features.columns"
+    raise InvalidData(f"{source}: column {name} is {type_}, expected an array of numbers; {fix}")
+
+
 def vectors(batch: pa.RecordBatch, names: Sequence[str]) -> pa.ListArray:
     """Return the columns of a batch as one list<float> array, a list per row."""
     columns = [_floats(batch[name]) for name in names]

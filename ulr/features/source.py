@@ -30,8 +30,10 @@ from ulr.features.files import (
     find_features,
 )
 from ulr.features.layout import DATE, FeatureLayout, day_field, valid_names
+from ulr.features.logged import open_logged
 from ulr.features.reading import read_features
 from ulr.features.shown import ShownQueries
+from ulr.warehouse.tables import Warehouse
 
 # Tables of rows, each with its place among all; rows of one place have no order.
 Rows = Iterator[tuple[int, pa.Table]]
@@ -64,16 +66,22 @@ FeatureSource = FeatureFiles | FeatureTable
 
 
 def open_features(
-    start_spark: Callable[[], SparkSession], features: Features, dates: Sequence[dt.date] = ()
+    start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
+    features: Features,
+    dates: Sequence[dt.date] = (),
 ) -> FeatureSource:
     """Return the features of some dates; raise UserError if a column is missing or is no number.
 
-    dates: of the window, ascending; empty: the latest. Spark is started for a table only.
+    dates: of the window, ascending; empty: the latest. Spark is started for a table only, and the
+    warehouse is read for features of the log only.
     """
     chosen = features.columns
     columns = tuple(chosen) if isinstance(chosen, list) else chosen
     layout = FeatureLayout({str(name): own for name, own in features.keys.items()}, columns)
     by_day = features.as_of == "day"
+    if features.source == "log":
+        return open_logged(warehouse, dates, by_day=by_day)
     if features.table is not None:
         return _open_table(start_spark(), features.table, layout, dates, by_day)
     return find_features(features.path, layout, dates=dates, by_day=by_day)

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ulr.engine.columns import hashes, list_array, lists, offsets_and_values, whole
+from ulr.clicklog.vectors import hash_vectors
+from ulr.engine.columns import hashes, list_array, offsets_and_values, whole
 from ulr.features.layout import day_field
 from ulr.kernels.hashing import hash_lists, hash_words
 from ulr.kernels.merge import group_keys
@@ -80,17 +81,6 @@ def in_own_order(features: pa.Table) -> pa.Table:
     labels = features["label"].fill_null(-1).to_numpy()
     order = np.lexsort((labels, hash_vectors(features["features"]), *keys))
     return features.take(pa.array(order))
-
-
-def hash_vectors(features: pa.ChunkedArray) -> np.ndarray:
-    """Return a hash of the bits of each feature vector, uint64; missing values are equal."""
-    parts = [np.zeros(0, np.uint64)]
-    for chunk in features.chunks:
-        starts, lengths, values = lists(chunk)
-        numbers = values.to_numpy(zero_copy_only=False)
-        bits = np.where(np.isnan(numbers), np.float32(np.nan), numbers).view(np.uint32)
-        parts.append(hash_lists(starts, lengths, bits.astype(np.uint64)))
-    return np.concatenate(parts)
 
 
 def _days(table: pa.Table) -> np.ndarray:

@@ -7,7 +7,7 @@ by the ids themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -16,14 +16,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from ulr.clicklog.contract import CheckedPages, check_pages
-from ulr.clicklog.events import Levels
-from ulr.clicklog.pages import PageSource
+from ulr.clicklog.contract import CheckedPages
+from ulr.clicklog.pages import PageReader, PageSource
 from ulr.engine.columns import hashes
 from ulr.engine.session import spark_schema
 from ulr.engine.shuffle import pack_bytes
 from ulr.engine.tasks import map_batches
-from ulr.warehouse.schema import graded, page_schema, pages_of, reading
+from ulr.warehouse.schema import pages_of, reading, recorded_of
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -49,6 +48,10 @@ class RepeatedIds:
         at = np.minimum(np.searchsorted(self.hashes, keys), self.hashes.size - 1)
         repeated: np.ndarray = pages.good[self.hashes[at] == keys]
         return repeated
+
+    def other_rows(self, pages: CheckedPages) -> np.ndarray:
+        """Return the indices (int64) of good pages without a repeated id."""
+        return np.setdiff1d(pages.good, self.rows(pages), assume_unique=True)
 
 
 def hash_blocks(keys: Sequence[np.ndarray], partitions: int) -> Batches:
@@ -85,23 +88,31 @@ def reducer_limit(limit: int, partitions: int) -> int:
 
 def later_pages(source: PageSource, repeated: RepeatedIds) -> DataFrame:
     """Return the good pages to drop: all of a repeated id but the earliest, ties by content."""
-    schema = graded(page_schema) if source.levels.names else page_schema
-    take = partial(_take_repeated, read=source.read, repeated=repeated, levels=source.levels)
-    pages = map_batches(source.frame, take, spark_schema(reading(schema)))
-    content = F.xxhash64(*schema.names)
-    order = Window.partitionBy("session_id").orderBy("shown_at", content)
-    return pages.withColumn("turn", F.row_number().over(order)).where("turn > 1").drop("turn")
+    return _in_turn(source, repeated).where("turn > 1").drop("turn")
 
 
-def _take_repeated(
-    batches: Batches,
-    *,
-    read: Callable[[Batches], Batches],
-    repeated: RepeatedIds,
-    levels: Levels,
-) -> Batches:
-    for batch in read(batches):
-        rows = repeated.rows(check_pages(batch, levels))
+def earliest_pages(source: PageSource, repeated: RepeatedIds) -> DataFrame:
+    """Return the good page to keep of each repeated id."""
+    return _in_turn(source, repeated).where("turn = 1").drop("turn")
+
+
+def _in_turn(source: PageSource, repeated: RepeatedIds) -> DataFrame:
+    """Return the good pages of repeated ids, numbered by `turn` from 1 within each id.
+
+    Of pages at one time, the order is that of the columns that groups are made of, then that of
+    the features and the ranker: these do not change the groups.
+    """
+    take = partial(_take_repeated, reader=source.reader, repeated=repeated)
+    pages = map_batches(source.frame, take, spark_schema(reading(source.reader.pages)))
+    names = source.reader.pages.names
+    of_groups, content = F.xxhash64(*recorded_of(names).names), F.xxhash64(*names)
+    order = Window.partitionBy("session_id").orderBy("shown_at", of_groups, content)
+    return pages.withColumn("turn", F.row_number().over(order))
+
+
+def _take_repeated(batches: Batches, *, reader: PageReader, repeated: RepeatedIds) -> Batches:
+    for batch in reader.read(batches):
+        rows = repeated.rows(reader.check(batch))
         if rows.size:
             taken = batch.take(pa.array(rows))
             yield taken.cast(reading(pages_of(batch.schema.names)))

@@ -38,7 +38,7 @@ def fold_pages(pages: CheckedPages, rows: np.ndarray, max_position: int) -> pa.T
     """
     documents = pages.documents
     lengths = np.minimum(documents.lengths[rows], max_position)
-    word_offsets, words = _pack(pages, rows, lengths)
+    word_offsets, words = pack_pages(pages, rows, lengths)
     ranking = hash_lists(documents.starts[rows], lengths, pages.document_hashes)
     context = _context(pages.batch, rows)
     group, first = group_keys(context, ranking)
@@ -55,10 +55,14 @@ def fold_pages(pages: CheckedPages, rows: np.ndarray, max_position: int) -> pa.T
     return _table(keys, ranking[first], doc_ids, merged, context[first])
 
 
-def _pack(
+def pack_pages(
     pages: CheckedPages, rows: np.ndarray, lengths: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the offsets and the words of the patterns of some pages."""
+    """Return the offsets and the words of the patterns of some pages (int64).
+
+    lengths: int64, how many documents of each page to pack. The words of the lowest level are the
+    first ones of a page.
+    """
     clicks, feedback, levels = pages.clicks, pages.feedback, pages.levels
     bits, first_bit = bitmap(clicks.values)
     starts = clicks.starts[rows] + first_bit

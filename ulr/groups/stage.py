@@ -17,6 +17,7 @@ from ulr.clicklog.sources import LogSource, find_source
 from ulr.config.settings import Groups, Log
 from ulr.engine.tasks import partitions_for
 from ulr.errors import InvalidData, TemporaryFailure
+from ulr.groups.output import Targets
 from ulr.groups.tasks import write_groups
 from ulr.warehouse.stage import publish_if_changed
 from ulr.warehouse.tables import Outcome, Warehouse
@@ -26,7 +27,8 @@ from ulr.warehouse.transaction import WriteTransaction
 _NOT_IN_FINGERPRINT = ("log.path", "log.max_repeated_ids", "log.min_pages", "log.feedback")
 # Settings that change nothing at these values; earlier versions did not have them.
 _NEUTRAL: dict[str, Any] = {"table": None, "sql": None, "views": {}, "where": None, "columns": {},
-            "first_position": 1}  # fmt: skip
+            "first_position": 1, "features": None}  # fmt: skip
+LOGGED = "logged_features"
 _PARTITIONS = 8  # of a log of unknown size
 
 _READINGS = 3  # of a log that changes while it is read
@@ -41,7 +43,7 @@ def build_groups(
     groups: Groups,
     force: bool = False,
 ) -> Outcome:
-    """Publish `groups` and `quarantine` of one date's log.
+    """Publish `groups` and `quarantine` of one date's log, and `logged_features` if it has them.
 
     `quarantine` is always published, before `groups`. `groups` is not published if too many rows
     broke the contract, or too few pages are valid. If a file of the log is replaced, added or
@@ -81,13 +83,22 @@ def _publish(
     force: bool,
 ) -> Outcome:
     levels = Levels.of(log.feedback).names
+    side_tables = [("quarantine", f"dt={date}")]
+    if log.feature_count:
+        side_tables.append((LOGGED, f"dt={date}"))
 
-    def write(groups_table: WriteTransaction, quarantine_table: WriteTransaction) -> None:
+    def write(
+        groups_table: WriteTransaction,
+        quarantine_table: WriteTransaction,
+        *features_tables: WriteTransaction,
+    ) -> None:
+        features_url = features_tables[0].url if features_tables else None
         with _unchanged(source):
             counts = write_groups(
                 source.pages(start_spark),
-                groups_url=groups_table.url,
-                quarantine_url=quarantine_table.url,
+                Targets(
+                    groups_table.url, quarantine_table.url, features_url, levels, log.feature_names
+                ),
                 partitions=partitions_of(source, groups),
                 max_position=groups.max_position,
                 max_repeated_ids=log.max_repeated_ids,
@@ -95,6 +106,8 @@ def _publish(
         quarantine_table.publish(counts)
         _refuse_if_broken(counts, log.max_bad_fraction, date)
         _refuse_if_few(counts, log.min_pages, date)
+        for table in features_tables:
+            table.publish({"rows": counts["features"], "bytes": counts["features_bytes"]})
         groups_table.publish(counts)
 
     outcome, _ = publish_if_changed(
@@ -105,7 +118,7 @@ def _publish(
         settings={"log": _settings(log), "groups": groups.model_dump()}
         | ({"levels": list(levels)} if levels else {}),
         not_in_fingerprint=_NOT_IN_FINGERPRINT,
-        side_tables=[("quarantine", f"dt={date}")],
+        side_tables=side_tables,
         write=write,
         force=force,
         by_content=source.identity is None,

@@ -3,8 +3,10 @@
 Map tasks check their pages, fold them into histograms and send each reducer its part; reducers
 merge the parts and write one file each. This takes one shuffle of data already combined, and one
 pass over the log. If a session id occurs more than once, a second pass subtracts all but the first
-page of each such id; counts are integers, so the result is exact. Counts of rows are sent with the
-data, not in accumulators, so that a retried task counts once.
+page of each such id; counts are integers, so the result is exact. Features that pages recorded
+cannot be subtracted: where the last vector of a document was on subtracted pages only, a third
+pass collects the vectors of the other pages. Counts of rows are sent with the data, not in
+accumulators, so that a retried task counts once.
 """
 
 from __future__ import annotations
@@ -18,13 +20,10 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ulr.clicklog.contract import CheckedPages, check_pages
-from ulr.clicklog.events import Levels
-from ulr.clicklog.pages import PageSource, as_read
+from ulr.clicklog.pages import PageReader, PageSource, as_read
 from ulr.clicklog.quarantine import count_reasons, quarantine_rows, sort_quarantine
 from ulr.engine.columns import hashes
 from ulr.engine.shuffle import (
@@ -38,19 +37,21 @@ from ulr.engine.shuffle import (
 from ulr.engine.spark_versions import repartition_by_part
 from ulr.engine.tasks import map_batches
 from ulr.groups.deduplicate import (
+    RepeatedIds,
     collect_repeated,
+    earliest_pages,
     hash_blocks,
     keep_repeated,
     later_pages,
     reducer_limit,
 )
-from ulr.groups.histograms import fold_pages, merge, negate, partition_of, with_context
-from ulr.groups.levels import schema_with
-from ulr.groups.parts import PART_BYTES, GroupsPart
+from ulr.groups.folding import Folder
+from ulr.groups.output import Output, Targets, file_name, remove_features, remove_files
+from ulr.groups.parts import GroupsPart
 from ulr.warehouse.table_files import TableFiles
 
-MERGE_ROWS = 1_000_000  # partial groups held in memory before they are merged
 QUARANTINE_BYTES = 64 << 20  # bad rows held in memory before they are sent
+_UNIQUE, _LAST = "-unique", "-last"  # of names of files that replace others
 _RESULT = "part int, counts string, file string, repeated binary"
 
 Batches = Iterator[pa.RecordBatch]
@@ -68,32 +69,57 @@ class _Written:
 
 def write_groups(
     source: PageSource,
+    targets: Targets,
     *,
-    groups_url: str,
-    quarantine_url: str,
     partitions: int,
     max_position: int,
     max_repeated_ids: int,
 ) -> Counter[str]:
-    """Write a date's groups and quarantine files under the two URLs; return the counts."""
-    levels, schema = source.levels, schema_with(source.levels.names)
-    fold = partial(_fold_pages, read=source.read, partitions=partitions, max_position=max_position,
-                   unique=source.sessions_are_unique, levels=levels)  # fmt: skip
-    finish = partial(_write_part, groups_url=groups_url, quarantine_url=quarantine_url,
-                     schema=schema, limit=reducer_limit(max_repeated_ids, partitions))  # fmt: skip
+    """Write the files of a date's groups, quarantine and features; return the counts."""
+    fold = partial(_fold_pages, reader=source.reader, partitions=partitions,
+                   max_position=max_position, unique=source.sessions_are_unique)  # fmt: skip
+    limit = reducer_limit(max_repeated_ids, partitions)
+    finish = partial(_write_part, targets=targets, limit=limit)
     written = _reduce(map_batches(source.frame, fold, BLOCK), partitions, finish)
     if not written:  # a plan without tasks: Spark knows that there are no rows
-        GroupsPart().write(TableFiles(groups_url), _file_name(0))
+        GroupsPart().write(TableFiles(targets.groups), file_name(0))
     repeated = collect_repeated([w.repeated for w in written], partitions, max_repeated_ids)
     corrected: list[_Written] = []
     if not repeated.none:
-        fold = partial(_fold_later, partitions=partitions, max_position=max_position, levels=levels)
-        blocks = map_batches(later_pages(source, repeated), fold, BLOCK)
-        subtract = partial(_subtract, groups_url=groups_url, schema=schema)
-        corrected = _reduce(blocks, partitions, subtract)
+        later = partial(_fold_later, reader=source.reader, partitions=partitions,
+                        max_position=max_position)  # fmt: skip
+        blocks = map_batches(later_pages(source, repeated), later, BLOCK)
+        corrected = _reduce(blocks, partitions, partial(_subtract, targets=targets))
         for w in corrected:
-            TableFiles(groups_url).delete(_file_name(w.part))
-    return _total(written, corrected)
+            remove_files(targets, w.part)
+    total = _total(written, corrected)
+    if total.pop("stale_features", 0):
+        counts = _write_features_again(source, repeated, targets, partitions, max_position)
+        total.update({name: counts[name] - total[name] for name in ("features", "features_bytes")})
+    return total
+
+
+def _write_features_again(
+    source: PageSource,
+    repeated: RepeatedIds,
+    targets: Targets,
+    partitions: int,
+    max_position: int,
+) -> Counter[str]:
+    """Write the features of a date from the pages that are not subtracted; return their counts."""
+    fold = partial(_fold_features, reader=source.reader, partitions=partitions,
+                   max_position=max_position)  # fmt: skip
+    others = map_batches(source.frame, partial(fold, repeated=repeated), BLOCK)
+    kept = map_batches(earliest_pages(source, repeated), partial(fold, repeated=None), BLOCK)
+    finish = partial(_write_features, targets=targets)
+    written = _reduce(others.union(kept), partitions, finish)
+    for part in range(partitions):
+        for suffix in ("", _UNIQUE):
+            remove_features(targets, part, suffix)
+    counts = Counter[str]()
+    for w in written:
+        counts.update(w.file)
+    return counts
 
 
 def _reduce(
@@ -123,20 +149,14 @@ def _total(written: list[_Written], corrected: list[_Written]) -> Counter[str]:
 
 
 def _fold_pages(
-    batches: Batches,
-    *,
-    read: Callable[[Batches], Batches],
-    partitions: int,
-    max_position: int,
-    unique: bool,
-    levels: Levels,
+    batches: Batches, *, reader: PageReader, partitions: int, max_position: int, unique: bool
 ) -> Batches:
     """Fold the good pages, send the hashes of their session ids, and quarantine bad pages."""
-    folder = _Folder(partitions, max_position)
+    folder = Folder(partitions, max_position)
     bad: list[pa.Table] = []
     keys: list[np.ndarray] = []
-    for batch in read(batches):
-        pages = check_pages(batch, levels)
+    for batch in reader.read(batches):
+        pages = reader.check(batch)
         good = pages.good
         folder.counts["read"] += batch.num_rows
         folder.counts["duplicate_rows"] += pc.sum(batch["repeats"]).as_py() or 0
@@ -160,61 +180,39 @@ def _send_quarantine(bad: list[pa.Table], partitions: int) -> Batches:
     yield from partition_blocks("quarantine", rows, hash_parts(rows["source"], partitions))
 
 
-def _fold_later(batches: Batches, *, partitions: int, max_position: int, levels: Levels) -> Batches:
+def _fold_later(
+    batches: Batches, *, reader: PageReader, partitions: int, max_position: int
+) -> Batches:
     """Fold pages to drop, with negative counts."""
-    folder = _Folder(partitions, max_position, sign=-1)
+    folder = Folder(partitions, max_position, sign=-1)
     for batch in as_read(batches):
-        pages = check_pages(batch, levels)
+        pages = reader.check(batch)
         folder.counts["duplicates"] += batch.num_rows
         yield from folder.add(pages, pages.good)
     yield from folder.finish()
 
 
-class _Folder:
-    """Folds pages into partial groups, merges these, and sends them when there are many."""
-
-    def __init__(self, partitions: int, max_position: int, sign: int = 1) -> None:
-        self.partitions, self.max_position, self.sign = partitions, max_position, sign
-        self.counts: Counter[str] = Counter()
-        self._pending: list[pa.Table] = []
-        self._rows = self._bytes = 0
-
-    def add(self, pages: CheckedPages, rows: np.ndarray) -> Batches:
-        self.counts["pages"] += self.sign * rows.size
-        cut = int((pages.documents.lengths[rows] > self.max_position).sum())
-        self.counts["cut"] += self.sign * cut
-        table = fold_pages(pages, rows, self.max_position)
-        self._hold([*self._pending, table if self.sign > 0 else negate(table)])
-        if self._full(1):
-            self._hold([merge(self._pending)])
-            if self._full(2):  # most groups are distinct: merging frees little
-                yield from self._send()
-
-    def finish(self) -> Batches:
-        yield from self._send()
-        yield pack_bytes(0, "counts", json.dumps(self.counts).encode())  # any reducer will do
-
-    def _hold(self, tables: list[pa.Table]) -> None:
-        self._pending = tables
-        self._rows = sum(t.num_rows for t in tables)
-        self._bytes = sum(t.nbytes for t in tables)
-
-    def _full(self, divisor: int) -> bool:
-        return self._rows >= MERGE_ROWS // divisor or self._bytes >= PART_BYTES // divisor
-
-    def _send(self) -> Batches:
-        merged = merge(self._pending, self.partitions)
-        self._hold([])
-        if merged.num_rows:
-            yield from partition_blocks("groups", merged, partition_of(merged, self.partitions))
-
-
-def _write_part(
-    batches: Batches, *, groups_url: str, quarantine_url: str, schema: pa.Schema, limit: int
+def _fold_features(
+    batches: Batches,
+    *,
+    reader: PageReader,
+    repeated: RepeatedIds | None,
+    partitions: int,
+    max_position: int,
 ) -> Batches:
+    """Fold the features of pages without a repeated id; of all pages that are given, if None."""
+    folder = Folder(partitions, max_position)
+    for batch in as_read(batches) if repeated is None else reader.read(batches):
+        pages = reader.check(batch)
+        rows = pages.good if repeated is None else repeated.other_rows(pages)
+        yield from folder.add_features(pages, rows)
+    yield from folder.finish()
+
+
+def _write_part(batches: Batches, *, targets: Targets, limit: int) -> Batches:
     """Merge and write a reducer's part; same input, same bytes, so that a retry may overwrite."""
     counts: Counter[str] = Counter()
-    groups, bad, keys = GroupsPart(), list[pa.Table](), list[pa.Buffer]()
+    output, bad, keys = Output(targets), list[pa.Table](), list[pa.Buffer]()
     number = None
     for part, kind, content in unpack(batches):
         number = part
@@ -222,47 +220,50 @@ def _write_part(
             counts.update(json.loads(bytes(content)))
         elif kind == "hashes":
             keys.append(content)
-        elif kind == "groups":
-            groups.add(open_table(content))
-        else:
+        elif kind == "quarantine":
             bad.append(open_table(content))
+        else:
+            output.add(kind, content)
     if number is None:
         return
-    name = _file_name(number)
-    file = groups.write(TableFiles(groups_url), name, schema)
+    file = output.write(number)
     if bad:
         rows = sort_quarantine(pa.concat_tables(bad))
-        counts["quarantine_bytes"] += TableFiles(quarantine_url).write_table(rows, name)
+        storage = TableFiles(targets.quarantine)
+        counts["quarantine_bytes"] += storage.write_table(rows, file_name(number))
     yield _result(number, counts, file, keep_repeated(keys, limit))
 
 
-def _subtract(batches: Batches, *, groups_url: str, schema: pa.Schema) -> Batches:
+def _subtract(batches: Batches, *, targets: Targets) -> Batches:
     """Write a reducer's part again, without the pages to drop.
 
     The new file has another name, so that a retry reads the same input.
     """
     counts: Counter[str] = Counter()
-    groups = GroupsPart()
+    output = Output(targets)
     number = None
     for part, kind, content in unpack(batches):
         number = part
         if kind == "counts":
             counts.update(json.loads(bytes(content)))
         else:
-            groups.add(open_table(content))
+            output.add(kind, content)
     if number is None:
         return
-    storage = TableFiles(groups_url)
-    if storage.exists(_file_name(number)):
-        with storage.fs.open_input_file(storage.path(_file_name(number))) as stream:
-            for batch in pq.ParquetFile(stream).iter_batches():
-                groups.add(with_context(pa.Table.from_batches([batch])))
-    file = groups.write(storage, _file_name(number, "-unique"), schema)
-    yield _result(number, counts, file, np.zeros(0, np.uint64))
+    output.add_written(number)
+    yield _result(number, counts, output.write(number, _UNIQUE), np.zeros(0, np.uint64))
 
 
-def _file_name(part: int, suffix: str = "") -> str:
-    return f"part-{part:05d}{suffix}.parquet"
+def _write_features(batches: Batches, *, targets: Targets) -> Batches:
+    """Write the features of a part under a third name."""
+    output, number = Output(targets), None
+    for part, kind, content in unpack(batches):
+        number = part
+        if kind != "counts":
+            output.add(kind, content)
+    if number is not None:
+        file = output.write_features(number, _LAST)
+        yield _result(number, Counter(), file, np.zeros(0, np.uint64))
 
 
 def _result(

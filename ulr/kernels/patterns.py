@@ -48,6 +48,26 @@ def clicked_indices(words: np.ndarray, start: int, width: int, out: np.ndarray) 
 
 
 @kernel()
+def first_clicks(
+    lengths: np.ndarray, word_offsets: np.ndarray, words: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the position of the topmost click of each pattern, 0 without one, and its clicks.
+
+    lengths: int64, documents of each pattern. word_offsets: int64, patterns + 1; of several levels
+    of feedback only the lowest is read. Both results are int64.
+    """
+    first = np.zeros(lengths.size, np.int64)
+    clicks = np.zeros(lengths.size, np.int64)
+    for i in range(lengths.size):
+        clicked = np.empty(lengths[i], np.int64)
+        width = (lengths[i] + WORD - 1) // WORD
+        clicks[i] = clicked_indices(words, word_offsets[i], width, clicked)
+        if clicks[i] > 0:
+            first[i] = clicked[0] + 1
+    return first, clicks
+
+
+@kernel()
 def count_positions(lengths: np.ndarray, patterns: Patterns) -> tuple[np.ndarray, np.ndarray]:
     """Return the sessions of each group and the clicks of each of its positions.
 

@@ -2,94 +2,97 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from pyspark.ml import Model
-from pyspark.ml.functions import vector_to_array
-from pyspark.ml.linalg import VectorUDT
-from pyspark.ml.util import (
-    DefaultParamsReader,
-    DefaultParamsWriter,
-    MLReadable,
-    MLReader,
-    MLWritable,
-    MLWriter,
-)
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.ml.linalg import DenseVector
+from pyspark.ml.util import MLReadable, MLWritable
+from pyspark.sql import DataFrame
 
-from ulr.engine.spark_versions import arrow_udf, metadata_session
+from ulr.engine.spark_versions import arrow_udf
 from ulr.errors import UserError
+from ulr.ml.columns import features_column
 from ulr.ml.params import RankerParams
-from ulr.models.booster import arrow_scorer, load_booster
+from ulr.ml.persistence import ParamsReader, ParamsWriter
+from ulr.models.booster import arrow_contributions, arrow_scorer, load_booster
 from ulr.models.check import read_checked
+from ulr.training.local import TrainedRanker
 
-_MODEL = "model"  # folder and column of a saved model's text
+_MODEL, _RECORD = "model", "record"  # texts of a saved model
+_IMPORTANCES = ("split", "gain")
 
 
 class UnbiasedLambdaMARTModel(
     Model, RankerParams, MLReadable["UnbiasedLambdaMARTModel"], MLWritable
 ):  # fmt: skip
-    """A trained ranker. model_text: the model in LightGBM's text format."""
+    """A trained ranker.
 
-    def __init__(self, model_text: str = "") -> None:
+    model_text: the model in LightGBM's text format. biases: learned with the model, by position:
+    t_plus and t_minus, or position_bias; empty if the method learns none. history: a validation
+    value per iteration. choice: of method auto.
+    """
+
+    def __init__(
+        self,
+        model_text: str = "",
+        biases: Mapping[str, Sequence[float]] | None = None,
+        history: Sequence[float] = (),
+        choice: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__()
         self.model_text = model_text
+        self.biases = {name: np.array(values) for name, values in (biases or {}).items()}
+        self.history = list(history)
+        self.choice = choice
+
+    @classmethod
+    def of(cls, ranker: TrainedRanker) -> UnbiasedLambdaMARTModel:
+        """Return the model of a finished training."""
+        biases = ranker.biases.record() if ranker.biases else {}
+        return cls(ranker.model_text(), biases, ranker.history, ranker.choice)
 
     @property
     def booster(self) -> Any:
         """The model as a LightGBM Booster."""
         return load_booster(self.model_text)
 
-    def _transform(self, dataset: DataFrame) -> DataFrame:
-        features = features_column(dataset, self.getFeaturesCol())
-        score = arrow_udf(arrow_scorer(self.model_text), "double")
-        return dataset.withColumn(self.getPredictionCol(), score(features))
+    @property
+    def featureImportances(self) -> DenseVector:  # noqa: N802 (Spark's name)
+        """Splits or total gain of each feature, by importanceType."""
+        kind = str(self.getOrDefault(self.importanceType))
+        if kind not in _IMPORTANCES:
+            raise UserError(f"importanceType = {kind!r}: expected split or gain")
+        return DenseVector(self.booster.feature_importance(importance_type=kind).astype(float))
 
-    def write(self) -> ModelWriter:
+    @property
+    def featureNames(self) -> list[str]:  # noqa: N802
+        """The names of the features, Column_0 and so on if they have none."""
+        return list(self.booster.feature_name())
+
+    def _transform(self, dataset: DataFrame) -> DataFrame:
+        features = features_column(dataset, self.getOrDefault(self.featuresCol))
+        score = arrow_udf(arrow_scorer(self.model_text), "double")
+        scored = dataset.withColumn(self.getPredictionCol(), score(features))
+        if not self.isSet(self.contribCol):
+            return scored
+        contributions = arrow_udf(arrow_contributions(self.model_text), "array<double>")
+        return scored.withColumn(self.getOrDefault(self.contribCol), contributions(features))
+
+    def write(self) -> ParamsWriter:
         """Return the writer that Spark calls to save the model."""
-        return ModelWriter(self)
+        biases = {name: values.tolist() for name, values in self.biases.items()}
+        record = {"biases": biases, "history": self.history, "choice": self.choice}
+        return ParamsWriter(self, {_MODEL: self.model_text, _RECORD: json.dumps(record)})
 
     @classmethod
-    def read(cls) -> ModelReader:
+    def read(cls) -> ParamsReader[UnbiasedLambdaMARTModel]:
         """Return the reader that Spark calls to load a model."""
-        return ModelReader()
+        return ParamsReader(_loaded, (_MODEL, _RECORD))
 
 
-class ModelWriter(MLWriter):
-    """Writer of the parameters, in Spark's format, and of the model's text, a table of one row."""
-
-    def __init__(self, model: UnbiasedLambdaMARTModel) -> None:
-        super().__init__()
-        self._model = model
-
-    def saveImpl(self, path: str) -> None:  # noqa: N802 (Spark's name)
-        """Write the model under `path`."""
-        spark = self.sparkSession
-        DefaultParamsWriter.saveMetadata(self._model, path, metadata_session(spark))
-        text = spark.createDataFrame([(self._model.model_text,)], f"{_MODEL} string")
-        text.coalesce(1).write.parquet(f"{path}/{_MODEL}")
-
-
-class ModelReader(MLReader[UnbiasedLambdaMARTModel]):
-    """Reader of a model that ModelWriter saved."""
-
-    def load(self, path: str) -> UnbiasedLambdaMARTModel:
-        """Read the model under `path`."""
-        spark = SparkSession.getActiveSession() or self.sparkSession
-        metadata = DefaultParamsReader.loadMetadata(path, metadata_session(spark))
-        row = spark.read.parquet(f"{path}/{_MODEL}").head()
-        if row is None:
-            raise UserError(f"{path}/{_MODEL} contains no model; save the model again")
-        model = UnbiasedLambdaMARTModel(read_checked(str(row[_MODEL]).encode(), path))
-        model._resetUid(metadata["uid"])
-        DefaultParamsReader.getAndSetParams(model, metadata)
-        return model
-
-
-def features_column(dataset: DataFrame, name: str) -> Column:
-    """Return the features as array<float>, from an array of numbers or an ML vector."""
-    column = F.col(name)
-    if isinstance(dataset.schema[name].dataType, VectorUDT):
-        return vector_to_array(column, "float32")
-    return column.cast("array<float>")
+def _loaded(content: Mapping[str, str], path: str) -> UnbiasedLambdaMARTModel:
+    text = read_checked(content[_MODEL].encode(), path)
+    return UnbiasedLambdaMARTModel(text, **json.loads(content[_RECORD]))

@@ -23,6 +23,7 @@ from ulr.config.load import default_settings
 from ulr.errors import UserError
 from ulr.features.layout import valid_names
 from ulr.ml.feature_rows import FeatureRows, feature_rows
+from ulr.ml.fit_arguments import read_fit_arguments
 from ulr.ml.given import examination_for
 from ulr.ml.parameters import merged_settings
 from ulr.ml.training_data import Sessions, TrainingPairs, read_sessions, training_pairs
@@ -138,6 +139,7 @@ class Ranker(BaseEstimator):
         eval_doc: Any = None,
         eval_segment: Any = None,
         feature_name: Any = "auto",
+        **lightgbm_arguments: Any,
     ) -> Ranker:
         """Train on sessions; one row of X is a document that a session showed.
 
@@ -152,8 +154,10 @@ class Ranker(BaseEstimator):
         its features, too. segment: of the session, with its own propensities.
 
         eval_set: one pair (X, clicks) for early stopping, or a list with one, and eval_group and so
-        on as above.
+        on as above. Of LGBMRanker's other arguments, callbacks takes early_stopping; those that
+        have no meaning here raise an error that names what to use instead.
         """
+        rounds = read_fit_arguments(lightgbm_arguments)
         labels = self.method == LABELS
         sessions = read_sessions(
             X, clicks, group=group, qid=qid, position=position, query=query, doc=doc,
@@ -166,7 +170,7 @@ class Ranker(BaseEstimator):
             own = {name: _single(value, f"eval_{name}") for name, value in given.items()}
             held_out = read_sessions(pair[0], pair[1], **own, labels=labels, prefix="eval_")
             _check_width(held_out.features, sessions.features, "eval_set")
-        self._train(sessions, held_out, feature_name)
+        self._train(sessions, held_out, feature_name, rounds)
         return self
 
     def predict(
@@ -211,10 +215,16 @@ class Ranker(BaseEstimator):
         self._check_fitted()
         return list(self._booster.feature_name())
 
-    def _train(self, sessions: Sessions, held_out: Sessions | None, feature_name: Any) -> None:
-        settings = merged_settings(default_settings(), self.get_params(deep=False))
+    def _train(
+        self, sessions: Sessions, held_out: Sessions | None, feature_name: Any, rounds: int | None
+    ) -> None:
+        """Train. rounds: of early stopping, instead of the parameter's."""
+        params = self.get_params(deep=False)
+        if rounds is not None:
+            params["early_stopping_rounds"] = rounds
+        settings = merged_settings(default_settings(), params)
         validated = self.propensities is not None or self.method == LABELS
-        if self.early_stopping_rounds is None and held_out is None and not validated:
+        if params["early_stopping_rounds"] is None and held_out is None and not validated:
             train = settings.train.model_copy(update={"early_stopping_round": 0})
             settings = settings.model_copy(update={"train": train})
         deepest = max(s.positions for s in (sessions, held_out) if s is not None)

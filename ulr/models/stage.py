@@ -30,7 +30,7 @@ def build_scores(
 
     partitions: files of the table; None: chosen from the bytes of the features.
     """
-    source = open_features(start_spark, features.model_copy(update={"as_of": "latest"}))
+    source = open_features(start_spark, warehouse, features.model_copy(update={"as_of": "latest"}))
     check_features(source.names(), source.where, {name: model})
     parts = partitions or partitions_for(source.size)
 

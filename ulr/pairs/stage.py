@@ -44,7 +44,7 @@ def build_pairs(
     feedback: gains of events, by name.
     """
     increments = increments_of(feedback, window_levels(warehouse, dates))
-    source = open_features(start_spark, features, dates)
+    source = open_features(start_spark, warehouse, features, dates)
     window_inputs = WindowInputs(warehouse, dates, source, partitions=pairs.partitions)
     pair_config = replace(
         pair_config_of(pairs, *load_examination(pairs.propensities, warehouse)),

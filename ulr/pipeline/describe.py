@@ -30,6 +30,8 @@ def describe_groups(outcome: Outcome) -> str:
         f"{counts['pages']:,} pages -> {counts.get('groups', 0):,} groups, "
         f"{counts.get('patterns', 0):,} patterns"
     )
+    if "features" in counts:
+        text += f"; features of {counts['features']:,} documents"
     for number, note in (
         (bad, "quarantined"),
         (counts["duplicates"], "duplicate sessions dropped"),

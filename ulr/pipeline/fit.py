@@ -10,6 +10,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from ulr.config.settings import Settings
+from ulr.engine.cluster import task_slots
 from ulr.engine.concurrency import run_concurrently
 from ulr.engine.session import start_session
 from ulr.pipeline.describe import describe_training
@@ -17,7 +18,6 @@ from ulr.pipeline.events import Events, StepContext
 from ulr.propensity.examination import load_examination
 from ulr.registry.client import registry_of
 from ulr.registry.live import live_run
-from ulr.training.distributed.barrier import task_slots
 from ulr.training.loop import IterationCallback
 from ulr.training.plan import TrainPlan, plan_from_settings
 from ulr.training.stage import (

@@ -10,7 +10,7 @@ from ulr.config.settings import Settings
 from ulr.pipeline.describe import describe_expired
 from ulr.pipeline.events import Events, StepContext
 from ulr.pipeline.night import STAGES, Night
-from ulr.pipeline.reports import report_night
+from ulr.pipeline.reports import report_night, report_nights
 from ulr.pipeline.stage_runner import StageResult, Summary, run_stages
 from ulr.redact import redact
 from ulr.warehouse.lock import hold
@@ -59,6 +59,8 @@ def run_nights(
                 report_night(night, summary, events)
                 _expire(warehouse, settings, events)
                 write_views(warehouse.storage, settings.warehouse.views)
+            with _recorded(summary):  # also if the night's own page could not be written
+                report_nights(storage, events)
             storage.write_json(redact(summary.to_json()), FOLDER, f"{date}.json")
             if summary.error is not None:
                 break

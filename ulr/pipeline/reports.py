@@ -14,8 +14,10 @@ from ulr.pipeline.trials import TrialResults
 from ulr.registry.client import registry_of
 from ulr.report.collect import comparison_facts, night_facts
 from ulr.report.facts import Facts
-from ulr.report.store import page_location, store_report
+from ulr.report.nights.store import write_index
+from ulr.report.store import INDEX, page_location, store_report
 from ulr.report.tables import Model
+from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse, open_warehouse
 
 
@@ -41,6 +43,12 @@ def report_night(night: Night, summary: Summary, events: Events) -> None:
             registry.attach_report(registry.version(version).run_id, page)
         except RegistryUnavailable as error:
             events.line(f"report {facts.name}: not attached to the MLflow run: {error}")
+
+
+def report_nights(storage: Storage, events: Events) -> None:
+    """Publish the page over all nights."""
+    if write_index(storage) is not None:
+        events.line(f"nights -> {page_location(storage, INDEX)}")
 
 
 def report_comparison(

@@ -101,6 +101,10 @@ class MemoryCounts:
             float(pc.sum(ignored["impressions"]).as_py() or 0),
         )
 
+    def documents(self, max_position: int) -> pa.Table:
+        """Return clicks and impressions by document, segment and position."""
+        return self._exposures(max_position, [*_DOCUMENT, "segment", "position"])
+
     def rankings(self, tally: RankingTally) -> RankingSums:
         """Return the sums within displayed rankings."""
         return add_batches((batch for day in self.days for batch in _batches(day)), tally)

@@ -77,7 +77,7 @@ def build_propensities(
     features: for regression_em. plan_file: the plan of the swap experiment, for the check
     `sample_ratio`.
     """
-    opened = _latest_features(start_spark, settings, features, dates)
+    opened = _latest_features(start_spark, warehouse, settings, features, dates)
     plan, text = read_plan(plan_file) if plan_file else (None, "")
     planned = {"plan": {"path": plan_file, "content": text}} if plan_file else {}
     side_tables = [("joint_propensities", ""), ("diagnostics", "")]
@@ -209,7 +209,7 @@ def drift(
             warehouse,
             dates,
             theta_only,
-            features=_latest_features(start_spark, settings, features, dates),
+            features=_latest_features(start_spark, warehouse, settings, features, dates),
         )[0].curve
         for dates in windows
     )
@@ -233,6 +233,7 @@ def plain_rates(
 
 def _latest_features(
     start_spark: Callable[[], SparkSession],
+    warehouse: Warehouse,
     settings: Propensities,
     features: Features | None,
     dates: Sequence[dt.date],
@@ -240,8 +241,10 @@ def _latest_features(
     """Return a function that opens the latest features up to the last date; None: none are used."""
     if features is None or not settings.regression_em.features:
         return None
-    latest = features.model_copy(update={"as_of": "latest"})
-    return cache(lambda: open_features(start_spark, latest, dates))
+    latest = features
+    if features.source == "table":  # the log has features of documents on the days they were shown
+        latest = features.model_copy(update={"as_of": "latest"})
+    return cache(lambda: open_features(start_spark, warehouse, latest, dates))
 
 
 @dataclass(frozen=True)

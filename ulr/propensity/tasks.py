@@ -20,6 +20,7 @@ from ulr.engine.session import spark_schema
 from ulr.engine.spark_versions import to_arrow
 from ulr.engine.tasks import Batches, map_batches, map_items
 from ulr.errors import InvalidData
+from ulr.features.layout import day_field
 from ulr.features.matrix import feature_matrix
 from ulr.features.source import FeatureSource, Rows, map_features
 from ulr.kernels.within_rankings import RankingSums
@@ -154,8 +155,9 @@ def em_exposures(
 ) -> Exposures:
     """Return the exposures of at most `queries` queries, sampled by hash, for regression-EM.
 
-    features: None: documents have no features. Documents without a row of features are ignored
-    and counted: the mean in place of their relevance would bias theta.
+    features: None: documents have no features; by day: those of a document's latest day. Documents
+    without a row of features are ignored and counted: the mean in place of their relevance would
+    bias theta.
     """
     hashed = F.xxhash64("query_id")
     sampled = shown.select("query_id").distinct().orderBy(hashed).limit(queries)
@@ -163,8 +165,10 @@ def em_exposures(
     rows = _sum_exposures(rows, *DOCUMENT, "position")
     documents = rows.select(*DOCUMENT).distinct()
     if features is not None:
-        known = map_features(spark, features, _batches_of, spark_schema(features_schema))
-        known = known.groupBy(*DOCUMENT).agg(F.min("features"))
+        schema = features_schema.append(day_field) if features.by_day else features_schema
+        known = map_features(spark, features, _batches_of, spark_schema(schema))
+        latest = F.max_by("features", day_field.name) if features.by_day else F.min("features")
+        known = known.groupBy(*DOCUMENT).agg(latest)
         documents = documents.join(known.toDF(*DOCUMENT, "features"), on=DOCUMENT, how="inner")
     table = to_arrow(documents.withColumn("block", _block(blocks)).orderBy(*DOCUMENT))
     if not table.num_rows:

@@ -6,15 +6,20 @@ import json
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
+from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 
 from ulr.models.export.formats import FILES, export_model
 from ulr.registry.submission import Submission
+from ulr.registry.tags import METHOD
+from ulr.report.charts.importance import importance_svg
 from ulr.report.charts.propensities import propensities_svg
 
 EXPORT_FOLDER = "export"
+IMPORTANCE = "importance.json"  # a table of MLflow
 _PARAM_LENGTH = 500
 
 
@@ -37,7 +42,10 @@ def write_record(
     for name, values in submission.history.items():
         metrics += [Metric(history_name(name), v, now, step)
                     for step, v in enumerate(values, start=1) if math.isfinite(v)]  # fmt: skip
-    client.log_batch(run_id, metrics=metrics, params=params)
+    # The tag by which MLflow lists the run's tables.
+    tables = [{"path": name, "type": "table"} for name in (IMPORTANCE,) if (folder / name).exists()]
+    tags = [RunTag(MLFLOW_LOGGED_ARTIFACTS, json.dumps(tables))] if tables else []
+    client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
     if submission.dataset:
         context = [InputTag("mlflow.data.context", "training")]
         client.log_inputs(run_id, [DatasetInput(Dataset(**submission.dataset), context)])
@@ -60,7 +68,19 @@ def write_files(submission: Submission, folder: Path) -> list[Path]:
         paths.append(path)
     if curve := json.loads(submission.files.get("propensities.json", "[]")):
         (folder / "propensities.svg").write_text(propensities_svg(curve))
+    importance = json.loads(submission.files.get("record.json", "{}")).get("importance")
+    if importance:
+        model = submission.tags.get(METHOD, "the model")
+        (folder / "importance.svg").write_text(importance_svg(importance, model))
+        (folder / IMPORTANCE).write_text(_table(importance["features"]))
     return paths
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    """Return rows as `mlflow.log_table` stores them, without its requests."""
+    columns = list(rows[0])
+    data = [[row[column] for column in columns] for row in rows]
+    return json.dumps({"columns": columns, "data": data})
 
 
 def run_params(submission: Submission) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
+from urllib.parse import quote
 
 from markupsafe import Markup
 
@@ -28,7 +29,18 @@ class Code(str):
         return re.split(r"(?<=[./])(?=[^./])", self)
 
 
-Cell = str | Code | Number | None
+class Link(str):
+    """The name of a run, as a link to its page, which is in the same folder."""
+
+    __slots__ = ()
+
+    @property
+    def href(self) -> str:
+        """The address of the page."""
+        return f"{quote(self)}.html"
+
+
+Cell = str | Code | Link | Number | None
 
 
 @dataclass(frozen=True)
@@ -63,11 +75,11 @@ class Chart(Protocol):
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart, its caption, and the table of its values."""
+    """A chart, its caption, and the table of its values; None: another table has them."""
 
     chart: Chart
     caption: str
-    table: Table
+    table: Table | None = None
 
     @property
     def drawings(self) -> list[Markup]:

@@ -31,7 +31,7 @@ class Facts:
     truth          rows of the simulator's table of true theta and psi
     weights        by method: position, name, value
     trainings      by method: trees, validation by iteration, t_plus, t_minus,
-                   position_bias, failures
+                   position_bias, failures, importance of the features
     days           counts by date
     quarantine     example rows of every quarantine reason
     changed        names of the settings that differ from the defaults

@@ -1,13 +1,14 @@
-"""The page of a run: one HTML file that loads nothing, the same bytes for the same facts."""
+"""A page: one HTML file that loads nothing, the same bytes for the same facts."""
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, Generic, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -21,6 +22,7 @@ from ulr.report.sections import (
     data,
     diagnostics,
     examination,
+    importance,
     learning,
     methods,
     positions,
@@ -29,13 +31,16 @@ from ulr.report.sections import (
     weights,
 )
 
+T = TypeVar("T")
 
-class Section(NamedTuple):
+
+@dataclass(frozen=True)
+class Section(Generic[T]):
     """A section. key: its id on the page and the name of its template."""
 
     key: str
     title: str
-    context: Callable[[Facts], dict[str, Any]]
+    context: Callable[[T], dict[str, Any]]
 
 
 _SECTIONS = [
@@ -44,6 +49,7 @@ _SECTIONS = [
     Section("diagnostics", "Diagnostics", diagnostics.context),
     Section("weights", "Weight health", weights.context),
     Section("learning", "Learning curves", learning.context),
+    Section("importance", "Feature importance", importance.context),
     Section("positions", "Average position after re-ranking", positions.context),
     Section("data", "Data", data.context),
     Section("setup", "Settings and versions", setup.context),
@@ -53,30 +59,53 @@ _METHODS = Section("methods", "Methods compared", methods.context)
 _TITLES = {NIGHT: "Night of {}", RERUN: "Re-run {}", COMPARE: "Comparison over {}"}
 
 
-def sections_of(kind: str) -> list[Section]:
+def sections_of(kind: str) -> list[Section[Facts]]:
     """Return the sections of a night, a re-run or a comparison, in the order of the page."""
     return [_CONTEST if kind == NIGHT else _METHODS, *_SECTIONS]
 
 
 def page(facts: Facts) -> str:
-    """Return the whole document."""
-    templates = _environment()
-    sections = sections_of(facts.kind)
-    style, script = _asset("page.css") + _asset("chart.css"), _asset("page.js")
-    return templates.get_template("page.html").render(
+    """Return the page of a run."""
+    return document(
+        facts,
+        sections_of(facts.kind),
         title=_TITLES[facts.kind].format(facts.name),
         dates=_dates(facts),
         heading=verdict.sentence(facts),
-        verdict=_render(templates, "verdict", verdict.context, facts),
+        summary=Section("verdict", "", verdict.context),
+        version=facts.versions.get("ulr", ""),
+        command=f"ulr report {facts.report_name}",
+    )
+
+
+def document(
+    content: T,
+    sections: Sequence[Section[T]],
+    *,
+    title: str,
+    dates: str,
+    heading: str,
+    summary: Section[T],
+    version: str,
+    command: str,
+) -> str:
+    """Return a whole page. summary: of its header. command: what writes this page again."""
+    templates = _environment()
+    style, script = _asset("page.css") + _asset("chart.css"), _asset("page.js")
+    return templates.get_template("page.html").render(
+        title=title,
+        dates=dates,
+        heading=heading,
+        summary=_render(templates, summary, content),
         sections=sections,
-        bodies={s.key: _render(templates, s.key, s.context, facts) for s in sections},
+        bodies={section.key: _render(templates, section, content) for section in sections},
         # Nothing is loaded, and no other script runs, whatever the log contains.
         policy=f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; "
                f"script-src '{_hash(script)}'",
         style=style,
         script=script,
-        version=facts.versions.get("ulr", ""),
-        name=facts.report_name,
+        version=version,
+        command=command,
     )  # fmt: skip
 
 
@@ -102,12 +131,11 @@ def _finalize(value: object) -> object:
     return "" if value is None else value
 
 
-def _render(
-    templates: Environment, key: str, context: Callable[[Facts], dict[str, Any]], facts: Facts
-) -> Markup:
+def _render(templates: Environment, section: Section[T], content: T) -> Markup:
     """Render a section. One without data, or with unexpected data, is replaced by the reason."""
     try:
-        return Markup(templates.get_template(f"{key}.html").render(context(facts)))
+        template = templates.get_template(f"{section.key}.html")
+        return Markup(template.render(section.context(content)))
     except Missing as missing:
         reason = str(missing)
     except Exception as error:

@@ -9,6 +9,7 @@ from ulr.report.page import page
 from ulr.warehouse.storage import Storage
 
 FOLDER = "reports"
+INDEX = "index"  # the page over all nights, and its rows
 
 
 def store_report(storage: Storage, facts: Facts) -> str:
@@ -42,7 +43,7 @@ def load_facts(storage: Storage, name: str) -> Facts:
 def report_names(storage: Storage) -> list[str]:
     """Return the runs that have a report, sorted."""
     names = [f.path.rpartition("/")[2] for f in storage.files(FOLDER)]
-    return [n.removesuffix(".json") for n in names if n.endswith(".json")]
+    return [n.removesuffix(".json") for n in names if n.endswith(".json") and n != f"{INDEX}.json"]
 
 
 def latest_night(storage: Storage) -> str:

@@ -28,6 +28,7 @@ PROPENSITIES = {"curve": "propensities", "joint": "joint_propensities",
                 "diagnostics": "diagnostics", "levels": "level_propensities"}  # fmt: skip
 # Kept of the record of a training.
 RECORD = ("validation", "t_plus", "t_minus", "position_bias", "failures", "warnings", "choice")
+FEATURES = 100  # at most, of a training
 TRUTH = ("segment", "k", "l", "psi")
 
 
@@ -85,8 +86,15 @@ def trainings_of(models: Sequence[Model], trained: Sequence[dt.date]) -> dict[st
         manifest = _trained(model, trained)
         if manifest is not None:
             record = read_record(model.warehouse, model.method)
-            trainings[model.name] = {name: record.get(name) for name in RECORD} | manifest.counts
+            kept = {name: record.get(name) for name in RECORD}
+            importance = _most_important(record.get("importance"))
+            trainings[model.name] = kept | {"importance": importance} | manifest.counts
     return trainings
+
+
+def _most_important(importance: Row | None) -> Row | None:
+    """Return the importance of the first features, which have the largest contributions."""
+    return importance and importance | {"features": importance["features"][:FEATURES]}
 
 
 def night_metrics(model: Model, trained: Sequence[dt.date]) -> list[Row]:

@@ -26,7 +26,7 @@ Step = Callable[[pa.Table], pa.Table]
 
 # Tables of single dates, which cannot be built again without the log, and how to convert the rows
 # of a file from schema version n to n + 1. A version that leaves a table unchanged has no step.
-DAILY: dict[str, dict[int, Step]] = {"groups": {}, "quarantine": {}}
+DAILY: dict[str, dict[int, Step]] = {"groups": {}, "quarantine": {}, "logged_features": {}}
 
 
 def migrated(warehouse: Warehouse, manifest: Manifest) -> Manifest:

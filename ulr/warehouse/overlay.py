@@ -11,7 +11,8 @@ from ulr.errors import UserError
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import Warehouse
 
-GROUPS = ("groups", "swap_counts", "swap_documents")  # the daily tables: any settings share them
+# The daily tables: any settings share them.
+GROUPS = ("groups", "logged_features", "swap_counts", "swap_documents")
 PAIRS = (
     *GROUPS,
     "propensities",

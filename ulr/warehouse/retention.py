@@ -16,7 +16,7 @@ from ulr.warehouse.tables import Warehouse
 from ulr.warehouse.verify import published
 
 QUARANTINE = "quarantine"
-_TABLES = ("groups", "swap_counts", "swap_documents", QUARANTINE)
+_TABLES = ("groups", "logged_features", "swap_counts", "swap_documents", QUARANTINE)
 _FILES = ("nights", "reports")  # files whose names begin with the date of the night
 _PREFIX = "dt="
 

@@ -44,21 +44,43 @@ impression_schema = pa.schema(
     ]
 )
 
-FEEDBACK = "feedback"
-OPTIONAL_COLUMNS = ("segment", "bucket", "swapped", FEEDBACK)
+FEEDBACK, FEATURES, RANKER = "feedback", "features", "ranker"
+OPTIONAL_COLUMNS = ("segment", "bucket", "swapped", FEEDBACK, FEATURES, RANKER)
+
+# Further columns of both inputs, with their types per document.
+#   feedback  with `log.feedback`: the events as one text: the name of an event, its level from 1,
+#             or a JSON array of these; null, empty and 0: no event. Clicks are optional then
+#   features  with `log.features`: the numbers that the ranker saw; null: none, for this document
+_OF_DOCUMENTS = {FEEDBACK: pa.string(), FEATURES: pa.list_(pa.float32())}
+# A page has one ranker, the name of the model that served it, or none.
+_OF_PAGES = {RANKER: pa.string()}
 
 
-# With `log.feedback`, both have the events of a document as one text: the name of an event, its
-# level from 1, or a JSON array of these; null, empty and 0: no event. Clicks are optional then.
+def with_columns(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+    """Return an input schema with those further columns that are among some names."""
+    by_page, chosen = "doc_ids" in schema.names, set(names)
+    for name, kind in _OF_DOCUMENTS.items():
+        if name in chosen:
+            schema = schema.append(pa.field(name, pa.list_(kind) if by_page else kind))
+    for name, kind in _OF_PAGES.items():
+        if name in chosen:
+            schema = schema.append(pa.field(name, kind))
+    return schema
+
+
 def graded(schema: pa.Schema) -> pa.Schema:
-    """Return an input schema with the column `feedback`: a text per document."""
-    by_page = "doc_ids" in schema.names
-    return schema.append(pa.field(FEEDBACK, pa.list_(pa.string()) if by_page else pa.string()))
+    """Return an input schema with the column `feedback`."""
+    return with_columns(schema, [FEEDBACK])
 
 
 def pages_of(names: Iterable[str]) -> pa.Schema:
-    """Return `page_schema`, with feedback if it is among the names of some columns."""
-    return graded(page_schema) if FEEDBACK in names else page_schema
+    """Return `page_schema`, with those further columns that are among the names of some columns."""
+    return with_columns(page_schema, names)
+
+
+def recorded_of(names: Iterable[str]) -> pa.Schema:
+    """Return the columns of pages that quarantine records: feedback if it is among the names."""
+    return with_columns(page_schema, {FEEDBACK}.intersection(names))
 
 
 # An input row before validation.
@@ -127,6 +149,39 @@ features_schema = pa.schema(
         pa.field("doc_id", pa.string(), nullable=False),
         pa.field("features", pa.list_(pa.float32()), nullable=False),
         pa.field("label", pa.int32()),
+    ]
+)
+
+# Pages of a date by the ranker that served them: files `_rankers-*` beside the groups of a log that
+# has the column. Unique: (query_id, ranker, segment, first_click). All rows of a query are in one
+# file; sorted by the unique key, nulls last. Pages without a ranker are not counted.
+#   first_click  position of the topmost click, 0 on pages without one
+#   clicks       clicks on these pages, at any position
+rankers_schema = pa.schema(
+    [
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field(RANKER, pa.string(), nullable=False),
+        pa.field("segment", pa.string()),
+        pa.field("first_click", pa.int32(), nullable=False),
+        pa.field("pages", pa.int64(), nullable=False),
+        pa.field("clicks", pa.int64(), nullable=False),
+    ]
+)
+
+# With `log.features`: one row per document that was shown on a date with features, with the last
+# vector of the date. Unique: (query_id, doc_id). Partitioned by `dt`; all rows of a query are in
+# one file; sorted by the unique key. The metadata of `features` has the names.
+#   features  float32, NaN: missing value; all rows have the same number
+#   shown_at  when the vector was last shown; of several vectors at this time it is the one with the
+#             largest hash (clicklog/vectors.py)
+#   pages     pages that showed this vector at this time
+logged_features_schema = pa.schema(
+    [
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("features", pa.list_(pa.float32()), nullable=False),
+        pa.field("shown_at", TIMESTAMP, nullable=False),
+        pa.field("pages", pa.int64(), nullable=False),
     ]
 )
 

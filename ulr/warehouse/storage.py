@@ -6,6 +6,8 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -196,6 +198,23 @@ class Storage:
         """Write a text file atomically and durably."""
         self._replace(self.path(*parts), lambda file: file.write(text.encode()), durable=True)
 
+    def write_chunks(self, chunks: Iterable[bytes], *parts: str) -> None:
+        """Write a file atomically and durably; the content need not fit in memory.
+
+        For an object store it is collected in a temporary file first: see `_replace`.
+        """
+        target = self.path(*parts)
+        if self.fs.type_name in _CAN_RENAME:
+            self._replace(target, lambda f: [f.write(c) for c in chunks], durable=True)
+            return
+        with tempfile.TemporaryFile() as spool:
+            for chunk in chunks:
+                spool.write(chunk)
+            spool.seek(0)
+            self.fs.create_dir(target.rpartition("/")[0], recursive=True)
+            with self.fs.open_output_stream(target) as stream:
+                shutil.copyfileobj(spool, stream, _BLOCK)
+
     def write_table(self, table: pa.Table, *parts: str, row_group: int = 131_072) -> int:
         """Write a Parquet file atomically and return its size; equal tables give equal bytes.
 
@@ -276,6 +295,12 @@ def write_file(url: str, text: str) -> None:
     """Write a text file atomically to a local path or a URL of any filesystem."""
     folder, name = _folder_and_name(url)
     folder.write_text(text, name)
+
+
+def write_chunks(url: str, chunks: Iterable[bytes]) -> None:
+    """Write a file atomically to a local path or a URL of any filesystem."""
+    folder, name = _folder_and_name(url)
+    folder.write_chunks(chunks, name)
 
 
 def delete_file(url: str) -> None:

@@ -41,7 +41,7 @@ _WRITTEN_BY = {"quarantine": "groups", "joint_propensities": "propensities",
                "level_propensities": "propensities", "models": "train",
                "diagnostics": "propensities", "metrics": "evaluate", "scores": "score",
                "swap_counts": "propensities", "swap_documents": "propensities",
-               "window": "pairs"}  # fmt: skip
+               "window": "pairs", "logged_features": "groups"}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ import pyarrow as pa
 from ulr.errors import DamagedTable
 from ulr.redact import redact_text
 from ulr.warehouse.catalog import PublishedTable, published_tables
-from ulr.warehouse.schema import quarantine_schema
+from ulr.warehouse.schema import logged_features_schema, quarantine_schema
 from ulr.warehouse.storage import Storage, write_file
 
 Engine = Literal["duckdb", "spark", "trino"]
 ENGINES: tuple[Engine, ...] = ("duckdb", "spark", "trino")
 SCHEMA = "ulr"  # of the tables in Trino
 # The schemas of tables that are published without a file if they have no rows.
-_EMPTY = {"quarantine": quarantine_schema}
+_EMPTY = {"quarantine": quarantine_schema, "logged_features": logged_features_schema}
 _TYPES = {
     "duckdb": {"int32": "INTEGER", "string": "VARCHAR", "double": "DOUBLE", "float": "FLOAT",
                "int64": "BIGINT", "bool": "BOOLEAN", "timestamp": "TIMESTAMPTZ"},

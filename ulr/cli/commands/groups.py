@@ -17,6 +17,8 @@ log.columns gives other names, or SQL expressions, for the columns of the contra
 
 With log.feedback, as {click: 1, purchase: 10}, the log's column feedback has the events of each
 document: names, lists of names, or levels counted from 1 (for UBI: --conf ubi --conf ubi-feedback).
+With log.features, as [price, stock], the log's column features has a vector of numbers for each
+document (docs/features.md).
 
 `ulr doctor --date DATE` shows which columns were found, and the first mistake.
 """

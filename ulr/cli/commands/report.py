@@ -1,6 +1,7 @@
 """Render the page of a night or a comparison from the stored facts, and open it.
 
-RUN is the date of a night, rerun-NAME or compare-D1..D2; by default the latest night.
+RUN is the date of a night, rerun-NAME, compare-D1..D2, or index for the page over all nights; by
+default the latest night. The page over all nights is written in every case.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from pathlib import Path
 
 from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Settings
-from ulr.report.store import FOLDER, latest_night, load_facts, page_location, write_page
+from ulr.report.nights.store import write_index
+from ulr.report.store import FOLDER, INDEX, latest_night, load_facts, page_location, write_page
 from ulr.warehouse.storage import Storage
 from ulr.warehouse.tables import open_warehouse
 
@@ -25,15 +27,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
-    """Write the page next to its facts."""
+    """Write the page next to its facts, and the page over all nights."""
     storage = open_warehouse(settings.warehouse).storage
+    index = write_index(storage)
     name = args.run or latest_night(storage)
-    content = write_page(storage, load_facts(storage, name))
+    if name == INDEX and index is not None:
+        content = index
+    else:
+        content = write_page(storage, load_facts(storage, name))
     path, size = page_location(storage, name), len(content.encode())
     print_line(f"report {name}: {size / 1000:,.0f} KB -> {path}")
+    if index is not None and name != INDEX:
+        print_line(f"nights -> {page_location(storage, INDEX)}")
     if args.open and not _open(storage, name, content):
         print_line("report: no browser found; open the file by hand")
-    return CommandResult({"run": name, "path": path, "bytes": size})
+    return CommandResult({
+        "run": name, "path": path, "bytes": size,
+        "index": page_location(storage, INDEX) if index is not None else None,
+    })  # fmt: skip
 
 
 def _open(storage: Storage, name: str, content: str) -> bool:

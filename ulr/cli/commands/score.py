@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="models:/NAME@ALIAS, models:/NAME/VERSION, a trained method or a LightGBM text file "
              "(default: the champion)",
     )  # fmt: skip
-    parser.add_argument("--features", metavar="PATH", help="default: features.path")
+    parser.add_argument("--features", metavar="PATH", help="default: those of the section features")
     add_force(parser)
 
 
@@ -40,7 +40,9 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     text = load_model_text(warehouse, name, settings, TERMINAL.warning)
     features = settings.features
     if args.features:
-        features = features.model_copy(update={"path": args.features, "table": None})
+        features = features.model_copy(
+            update={"source": "table", "path": args.features, "table": None}
+        )
     with TERMINAL.spark_tasks("score"):
         outcome = build_scores(
             partial(start_session, "score", settings.spark),

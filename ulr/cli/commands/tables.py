@@ -24,6 +24,7 @@ from ulr.dates import parse_dates
 from ulr.errors import UserError
 from ulr.pipeline.describe import describe_expired
 from ulr.redact import redact_text
+from ulr.report.nights.store import write_index
 from ulr.warehouse.catalog import PublishedTable, published_tables
 from ulr.warehouse.retention import (
     Expired,
@@ -87,6 +88,7 @@ def _expire(warehouse: Warehouse, settings: Settings, args: argparse.Namespace) 
     if not args.dry_run:
         remove_expired(warehouse, expired)
         remove_replaced(warehouse)
+        write_index(warehouse.storage)  # without the nights that were removed
     print_line(f"tables: {describe_expired(expired, dry_run=args.dry_run)}")
     return CommandResult(
         {"expired": [_document(one) for one in expired], "removed": not args.dry_run}

@@ -15,7 +15,7 @@ from ulr.warehouse.filesystem import open_filesystem
 def features_are_readable(settings: Settings) -> Finding:
     """Open the features as `pairs` does, and read the first rows."""
     chosen = settings.features
-    if chosen.table is None:
+    if chosen.source == "table" and chosen.table is None:
         fs, path = open_filesystem(chosen.path)
         if fs.get_file_info(path).type == FileType.NotFound:
             where = f"nothing at features.path = {chosen.path}"
@@ -26,5 +26,8 @@ def features_are_readable(settings: Settings) -> Finding:
     features = import_module("ulr.features.source")
     describe = import_module("ulr.features.describe")
     start = partial(session.start_session, "doctor", settings.spark)
-    source = features.open_features(start, chosen)
+    warehouse = import_module("ulr.warehouse.tables").open_warehouse(settings.warehouse)
+    if chosen.source == "log" and not warehouse.partitions("logged_features"):
+        return Finding(OK, "none read from the log yet; `ulr groups` reads them (log.features)")
+    source = features.open_features(start, warehouse, chosen)
     return Finding(OK, describe.describe_features(source))

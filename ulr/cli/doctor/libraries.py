@@ -59,16 +59,17 @@ def spark_slots(settings: Mapping[str, object], workers: int) -> Finding:
     session = import_module("ulr.engine.session")
     spark = session.start_session("doctor", settings)
     barrier = import_module("ulr.training.distributed.barrier")
+    cluster = import_module("ulr.engine.cluster")
     try:
         barrier.check_slots(spark, workers, timeout=SLOTS_WAIT_S)
     except UserError as error:
         return Finding(
             ERROR,
             str(error),
-            f"ulr doctor --set train.num_workers={max(barrier.task_slots(spark), 1)}",
+            f"ulr doctor --set train.num_workers={max(cluster.task_slots(spark), 1)}",
         )
     message = (
-        f"Spark {spark.version} on {spark.sparkContext.master} runs {barrier.task_slots(spark)}"
+        f"Spark {spark.version} on {spark.sparkContext.master} runs {cluster.task_slots(spark)}"
     )
     message += f" tasks at once, train.num_workers = {workers}"
     if session.is_readable_on_the_network(dict(spark.sparkContext.getConf().getAll())):

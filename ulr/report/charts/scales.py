@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -41,6 +42,19 @@ def padded_range(
         low, high = low - (abs(low) or 1.0) / 10, high + (abs(high) or 1.0) / 10
     margin = (high - low) * padding
     return low - margin, high + margin
+
+
+def date_ticks(first: float, last: float, number: int) -> dict[float, str]:
+    """Return at most `number` dates within first..last, given as ordinals, with their labels."""
+    days = last - first + 1
+    step = next((s for s in (1, 2, 3, 4, 7, 14) if days / s <= number), None)
+    if step is not None:
+        dates = [dt.date.fromordinal(n) for n in range(int(first), int(last) + 1, step)]
+        return {date.toordinal(): f"{date.day} {date:%b}" for date in dates}
+    months = [date for n in range(int(first), int(last) + 1)
+              if (date := dt.date.fromordinal(n)).day == 1]  # fmt: skip
+    step = next(s for s in (1, 2, 3, 6, 12, 24, 60, 1200) if len(months) / s <= number)
+    return {date.toordinal(): f"{date:%b %Y}" for date in months[::step]}
 
 
 def tick_label(value: float) -> str:

@@ -15,6 +15,7 @@ from functools import partial
 from pyspark import BarrierTaskContext
 from pyspark.sql import SparkSession
 
+from ulr.engine.cluster import get_property, is_local, task_slots
 from ulr.engine.shuffle import BLOCK, pack_bytes
 from ulr.engine.tasks import Batches, map_batches
 from ulr.errors import TemporaryFailure, UserError
@@ -79,8 +80,7 @@ def _host(address: str) -> str:
 
 def check_slots(spark: SparkSession, workers: int, timeout: float = SLOTS_TIMEOUT_S) -> None:
     """Raise if the cluster cannot run all workers at once; a barrier stage would hang."""
-    context = spark.sparkContext
-    if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+    if get_property(spark, "spark.dynamicAllocation.enabled", "false") == "true":
         raise UserError(
             "spark.dynamicAllocation.enabled = true: training needs a fixed set of executors; "
             "set it to false for `ulr train`"
@@ -95,14 +95,3 @@ def check_slots(spark: SparkSession, workers: int, timeout: float = SLOTS_TIMEOU
                 f"add executors or set train.num_workers to at most {slots}"
             )
         time.sleep(0.5)
-
-
-def is_local(spark: SparkSession) -> bool:
-    """Return whether Spark runs inside this process."""
-    return (spark.sparkContext.master or "").startswith("local[")
-
-
-def task_slots(spark: SparkSession) -> int:
-    """Return how many tasks can run at once, as Spark counts them for barrier stages."""
-    scala = spark.sparkContext._jsc.sc()
-    return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))

@@ -14,12 +14,19 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from ulr.engine.cluster import (
+    default_parallelism,
+    get_property,
+    is_connect,
+    is_local,
+    task_cpus,
+)
 from ulr.engine.failures import reraise_user_errors
 from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
 from ulr.engine.spark_versions import to_arrow
 from ulr.engine.tasks import Batches, map_items
 from ulr.training.checkpoint import Checkpoints
-from ulr.training.distributed.barrier import check_slots, is_local, train_in_barrier
+from ulr.training.distributed.barrier import check_slots, train_in_barrier
 from ulr.training.distributed.pair_files import PairFiles
 from ulr.training.distributed.prepare import prepare
 from ulr.training.distributed.query_index import FileFunction, RunOnFiles
@@ -125,21 +132,23 @@ def _threads(spark: SparkSession, lightgbm: Mapping[str, Any], workers: int) -> 
     """Return the threads of a worker: the setting, or its part of the cores."""
     if threads := int(lightgbm.get("num_threads", 0)):
         return threads
-    context = spark.sparkContext
     if is_local(spark):
-        return max(1, context.defaultParallelism // workers)
-    return int(context.getConf().get("spark.task.cpus", "1"))
+        return max(1, default_parallelism(spark) // workers)
+    return task_cpus(spark)
 
 
 @contextlib.contextmanager
 def _event_listener(
     spark: SparkSession, token: str, on_event: EventCallback | None
 ) -> Iterator[Address | None]:
-    """Yield the address for the first worker's events, or None without a callback."""
-    if on_event is None:
+    """Yield the address for the first worker's events, or None without a callback.
+
+    Workers cannot be expected to reach a client of Spark Connect: it gets no events.
+    """
+    if on_event is None or is_connect(spark):
         yield None
         return
-    conf = spark.sparkContext.getConf()
-    host = conf.get("spark.driver.host", "localhost")
-    with listen_for_events(conf.get("spark.driver.bindAddress", host), token, on_event) as port:
+    host = get_property(spark, "spark.driver.host", "localhost")
+    bind = get_property(spark, "spark.driver.bindAddress", host)
+    with listen_for_events(bind, token, on_event) as port:
         yield host, port

@@ -16,7 +16,7 @@ from ulr.engine.failures import (
     summarize,
     was_cancelled,
 )
-from ulr.engine.session import SPARK_FAILED
+from ulr.engine.spark_versions import SPARK_FAILED
 from ulr.errors import TemporaryFailure
 from ulr.training.distributed.task import Job
 

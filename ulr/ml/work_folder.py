@@ -1,0 +1,68 @@
+"""The folder for the pairs and checkpoints of one fit, which the executors and this process reach.
+
+The driver of a classic local session is its executor. A client of Spark Connect is another process,
+perhaps on another machine, so a task looks whether the folder is the same one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from ulr.engine.cluster import is_connect, is_local
+from ulr.engine.tasks import Batches, map_items
+from ulr.errors import UserError
+from ulr.warehouse.storage import Storage
+
+_MARKER = "client"
+_TASKS_END_S = 3.0  # above spark.python.task.killTimeout: cancelled tasks run until then
+
+
+@contextlib.contextmanager
+def work_folder(spark: SparkSession, work_path: str) -> Iterator[str]:
+    """Yield the URL of a folder of its own for one fit below `work_path`, and delete it at the end.
+
+    work_path: may be empty if Spark runs on this machine: then a temporary folder is used.
+    """
+    if not work_path and not is_local(spark):
+        raise UserError(
+            "workPath is not set; on a cluster set it to a folder that every executor can reach"
+        )
+    with contextlib.ExitStack() as stack:
+        root = Storage(work_path or stack.enter_context(tempfile.TemporaryDirectory(prefix="ulr-")))
+        name = f"fit-{uuid.uuid4().hex}"  # several fits may use the same workPath concurrently
+        stack.callback(root.delete, name)
+        url = root.child(name)
+        if is_connect(spark):
+            _check_shared(spark, url, work_path)
+        try:
+            yield url
+        except UserError:
+            raise
+        except BaseException:
+            time.sleep(_TASKS_END_S)  # then no task can write to the folder after its deletion
+            raise
+
+
+def _check_shared(spark: SparkSession, url: str, work_path: str) -> None:
+    """Raise UserError if a task does not see a file that this process writes."""
+    Storage(url).write_text(url, _MARKER)
+    seen = map_items(spark, [url], _sees_marker, "seen boolean").first()
+    if not (seen and seen[0]):
+        given = f"workPath = {work_path}: the" if work_path else "workPath is not set, and the"
+        raise UserError(
+            f"{given} executors of the Spark Connect server do not see the folders of this "
+            "machine; set workPath to a folder that the executors and this client reach, such as "
+            "one of an object store"
+        )
+
+
+def _sees_marker(urls: list[str]) -> Batches:
+    seen = [Storage(url).exists(_MARKER) for url in urls]
+    yield pa.RecordBatch.from_pydict({"seen": seen})
