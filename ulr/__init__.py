@@ -46,6 +46,7 @@ from typing import Any
 
 _PUBLIC = {
     "Ranker": "ulr.ml.ranker",
+    "RankingEvaluator": "ulr.ml.evaluator",
     "UnbiasedLambdaMART": "ulr.ml.estimator",
     "__version__": "ulr.version",
     "evaluate": "ulr.ml.evaluate",
@@ -54,6 +55,7 @@ _PUBLIC = {
 }
 __all__ = [
     "Ranker",
+    "RankingEvaluator",
     "UnbiasedLambdaMART",
     "__version__",
     "evaluate",

@@ -131,8 +131,15 @@ def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _interrupt(work: Path) -> None:
-    wait_until(lambda: list(work.rglob("*.json")), "no checkpoint was written")
+    wait_until(partial(_has_checkpoint, work), "no checkpoint was written")
     os.kill(os.getpid(), signal.SIGINT)
+
+
+def _has_checkpoint(work: Path) -> bool:
+    try:
+        return any(work.rglob("*.json"))
+    except OSError:  # Spark deletes its temporary folders meanwhile
+        return False
 
 
 if __name__ == "__main__":

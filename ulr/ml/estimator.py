@@ -4,40 +4,36 @@
     model = ranker.fit(shown)          # one row per session and document; label is the click
     model.transform(shown)             # adds `prediction`
 
-With a position column the click and non-click biases t+ and t- are learned during training. Without
-one no bias is learned; clicks are weighted by `weightCol` (such as 1 / theta) if it is set.
+Methods that divide by propensities take them as `propensities=`; with a position column alone the
+click and non-click biases t+ and t- are learned during training. docs/estimator.md has the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
 from pyspark.ml import Estimator
 from pyspark.ml.util import MLReadable, MLWritable
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
-from ulr.config.load import load_settings
+from ulr.config.load import default_settings
+from ulr.config.settings import Settings
 from ulr.engine.cluster import cancelled_on_error
 from ulr.engine.failures import reraise_user_errors
-from ulr.engine.session import spark_schema
-from ulr.engine.tasks import map_batches
 from ulr.errors import UserError
-from ulr.ml.lists import build_lists, shown_schema, split_at_lists
-from ulr.ml.model import UnbiasedLambdaMARTModel, features_column
-from ulr.ml.params import RankerParams
+from ulr.ml.fit_data import write_fit_data
+from ulr.ml.model import UnbiasedLambdaMARTModel
+from ulr.ml.parameters import merged_settings
+from ulr.ml.params import SETTINGS, RankerParams
 from ulr.ml.persistence import ParamsReader, ParamsWriter
 from ulr.ml.work_folder import work_folder
+from ulr.pairs.weights import AUTO, LABELS
 from ulr.training.checkpoint import Checkpoints
 from ulr.training.distributed.driver import DistributedOptions, train_on_spark
-from ulr.training.distributed.pair_files import PairFiles
-from ulr.training.plan import UNBIASED_LAMBDAMART, TrainPlan
-from ulr.warehouse.schema import pairs_schema
-from ulr.warehouse.storage import Storage
+from ulr.training.parameters import override
+from ulr.training.plan import UNBIASED_LAMBDAMART
 
-_ROW_GROUP_BYTES = 8 << 20  # a worker of training reads the row groups that have queries of it
+NAIVE = "naive"
 
 
 class UnbiasedLambdaMART(
@@ -46,28 +42,24 @@ class UnbiasedLambdaMART(
     MLReadable["UnbiasedLambdaMART"],
     MLWritable,
 ):
-    """Estimator that trains one LightGBM model on `num_workers` barrier tasks."""
+    """Estimator that trains one model on `num_workers` barrier tasks."""
 
     def __init__(self, **params: Any) -> None:
         super().__init__()
-        settings = load_settings(None)
-        self._set_defaults(settings.train, settings.lightgbm)
+        self._set_defaults(default_settings())
         self.setParams(**params)
 
-    def setParams(self, **params: Any) -> UnbiasedLambdaMART:  # noqa: N802 (Spark's name)
-        """Set parameters by name."""
-        self._set(**params)
-        return self
-
     def _fit(self, dataset: DataFrame) -> UnbiasedLambdaMARTModel:
-        spark = dataset.sparkSession
+        spark, settings = dataset.sparkSession, self._settings()
+        train = settings.train
+        options = DistributedOptions(train.num_workers, train.worker_timeout, train.max_retries)
         folder = work_folder(spark, self.getOrDefault(self.workPath))
         with folder as url, cancelled_on_error(spark):
             with reraise_user_errors():
-                source = self._write_pairs(dataset, url)
+                source, plan = write_fit_data(self, dataset, settings, url)
             checkpoints = Checkpoints(url, "fit", "fit")  # no other fit uses this folder
-            outcome = train_on_spark(spark, source, self._plan(), self._options(), checkpoints)
-        return self._copyValues(UnbiasedLambdaMARTModel(outcome.ranker.model_text()))
+            outcome = train_on_spark(spark, source, plan, options, checkpoints)
+        return self._copyValues(UnbiasedLambdaMARTModel.of(outcome.ranker))
 
     def write(self) -> ParamsWriter:
         """Return the writer that Spark calls to save the Estimator."""
@@ -78,63 +70,32 @@ class UnbiasedLambdaMART(
         """Return the reader that Spark calls to load an Estimator."""
         return ParamsReader(lambda _content, _path: UnbiasedLambdaMART())
 
-    def _plan(self) -> TrainPlan:
-        param = self.getOrDefault
-        has_validation = self.isSet(self.validationIndicatorCol)
-        return TrainPlan(
-            method=UNBIASED_LAMBDAMART if self.isSet(self.positionCol) else "naive",
-            num_iterations=param(self.num_iterations),
-            lightgbm=param(self.lightgbm),
-            objective=param(self.objective),
-            early_stopping_metric=param(self.early_stopping_metric),
-            early_stopping_round=param(self.early_stopping_round) if has_validation else 0,
-            bias_regularization=param(self.bias_regularization),
-            bias_rounds=param(self.bias_rounds),
-            position_bins=param(self.position_bins),
-            checkpoint_every=param(self.checkpoint_every),
-        )
+    def _settings(self) -> Settings:
+        """Return the settings that the parameters define, checked."""
+        method, changes = self._method(), dict[str, Any]()
+        values = {name: self.getOrDefault(name) for name in SETTINGS}
+        settings = merged_settings(default_settings(), {**values, "method": method})
+        has_indicator = self.isSet(self.validationIndicatorCol)
+        validated = has_indicator or self.isSet(self.propensities) or method == LABELS
+        if not validated and not self.isSet(self.early_stopping_round):
+            changes["early_stopping_round"] = 0
+        if has_indicator:
+            changes["validation_fraction"] = 0.0
+        train = settings.train.model_copy(update=changes)
+        lightgbm = override(settings.lightgbm, self.getOrDefault(self.lightgbm))
+        return settings.model_copy(update={"train": train, "lightgbm": lightgbm})
 
-    def _options(self) -> DistributedOptions:
-        param = self.getOrDefault
-        return DistributedOptions(
-            param(self.num_workers), param(self.worker_timeout), param(self.max_retries)
-        )
-
-    def _write_pairs(self, dataset: DataFrame, url: str) -> PairFiles:
-        """Write the lists with their pairs, one folder for training and one for validation."""
-        held_out = F.lit(False)
-        if self.isSet(self.validationIndicatorCol):
-            indicator = F.col(self.getValidationIndicatorCol()).cast("boolean")
-            held_out = F.coalesce(indicator, F.lit(False))
-        shown = dataset.select(*self._shown_columns(dataset), held_out.alias("held_out"))
-        files = {}
-        for name, condition in (("train", ~F.col("held_out")), ("validation", F.col("held_out"))):
-            rows = shown.where(condition).drop("held_out").repartition("list_id")
-            # Without positionCol all positions are equal: sort by content to fix the order.
-            content = F.xxhash64("label", "weight", "features")
-            rows = rows.sortWithinPartitions("list_id", "position", content)
-            pairs = map_batches(rows, _build_pairs, spark_schema(pairs_schema))
-            target = Storage(url).child(name)
-            write = pairs.write.mode("overwrite").option("parquet.block.size", _ROW_GROUP_BYTES)
-            write.parquet(target)
-            folder = Storage(target)
-            files[name] = [folder.path(f.path) for f in folder.files()]
-        return PairFiles(url, files["train"], validation_files=files["validation"])
-
-    def _shown_columns(self, dataset: DataFrame) -> list[Column]:
-        if not self.isSet(self.qidCol):
-            raise UserError("qidCol is not set; set it to the column with the id of the list")
-        optional = {"position": self.positionCol, "weight": self.weightCol}
-        columns = {"position": F.lit(1), "weight": F.lit(1.0)} | {
-            name: F.col(self.getOrDefault(p)) for name, p in optional.items() if self.isSet(p)
-        }
-        columns["list_id"] = F.col(self.getOrDefault(self.qidCol))
-        columns["label"] = F.col(self.getLabelCol())
-        columns["features"] = features_column(dataset, self.getFeaturesCol())
-        types = {f.name: f.dataType for f in spark_schema(shown_schema)}
-        return [columns[name].cast(types[name]).alias(name) for name in shown_schema.names]
-
-
-def _build_pairs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for table in split_at_lists(batches):
-        yield from build_lists(table).to_batches()
+    def _method(self) -> str:
+        """Return the method that is set, or the one that the other parameters suggest."""
+        weighted, placed = self.isSet(self.weightCol), self.isSet(self.positionCol)
+        default = UNBIASED_LAMBDAMART if placed else NAIVE
+        if self.isSet(self.propensities) and not weighted:
+            default = AUTO
+        method = str(self.getOrDefault(self.method) if self.isSet(self.method) else default)
+        if weighted and method not in (NAIVE, UNBIASED_LAMBDAMART):
+            raise UserError(
+                f"weightCol is set, and method {method} computes weights itself; leave out one"
+            )
+        if not placed and method not in (NAIVE, LABELS):
+            raise UserError(f"method {method} needs positions; set positionCol")
+        return method

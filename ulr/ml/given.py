@@ -19,8 +19,8 @@ from ulr.propensity.examination import BySegment, Examination, given_examination
 
 _EXPECTED = (
     "expected a list theta(1), theta(2), ..., a mapping of segments to such lists, a frame with "
-    "the columns k, l, psi (theta where k = l), the path of a file, or the result of "
-    "ulr.propensities"
+    "the columns k, l, psi (theta where k = l) or position, theta, the path of a file, or the "
+    "result of ulr.propensities"
 )
 
 
@@ -36,7 +36,7 @@ def as_examination(propensities: Any) -> tuple[Examination, BySegment]:
         return pooled, by_segment
     if isinstance(propensities, str | Path):
         return _of_file(str(propensities))
-    if isinstance(propensities, Mapping) and "psi" not in propensities:
+    if isinstance(propensities, Mapping) and not {"psi", "position"} & set(propensities):
         return _of_mapping(propensities)
     if isinstance(propensities, Sequence | np.ndarray):
         return _of_theta(propensities), {}
@@ -102,6 +102,27 @@ def _of_frame(frame: Any) -> tuple[Examination, BySegment]:
         table = to_table(frame, "propensities")
     except UserError as error:
         raise UserError(f"{error}; {_EXPECTED}") from None
+    if "psi" not in table.column_names and {"position", "theta"} <= set(table.column_names):
+        return _of_mapping(_theta_by_segment(table))
     if "segment" not in table.column_names:
         table = table.append_column("segment", pa.nulls(table.num_rows, pa.string()))
     return given_examination(table, "propensities")
+
+
+def _theta_by_segment(table: pa.Table) -> dict[Any, Any]:
+    """Return theta by position of every segment; None is all traffic.
+
+    The rows of a segment end before the first position without theta.
+    """
+    curves: dict[Any, dict[int, float]] = {}
+    names = table["segment"].to_pylist() if "segment" in table.column_names else None
+    columns = zip(table["position"].to_pylist(), table["theta"].to_pylist(), strict=True)
+    for row, (position, theta) in enumerate(columns):
+        if theta is not None and not np.isnan(theta):
+            curves.setdefault(names[row] if names else None, {})[position] = theta
+    result = {}
+    for name, curve in curves.items():
+        known = next(k for k in range(1, len(curve) + 2) if k not in curve)
+        if known > 1:
+            result[name] = [curve[k] for k in range(1, known)]
+    return result

@@ -7,7 +7,7 @@ position of its click.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -31,22 +31,30 @@ shown_schema = pa.schema(
 )
 BUFFER_ROWS = 100_000
 _PARAMS = {"list_id": "qidCol", "position": "positionCol", "label": "labelCol",
-           "weight": "weightCol", "features": "featuresCol"}  # fmt: skip
+           "weight": "weightCol", "features": "featuresCol", "query_id": "queryCol",
+           "doc_id": "docCol", "prediction": "predictionCol"}  # fmt: skip
 
 
 def split_at_lists(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the rows in tables that contain whole lists only."""
+    """Yield the rows, with `shown_schema`, in tables that contain whole lists only."""
+    checked = (check_values(batch, shown_schema.names) for batch in batches)
+    return chunks_at(checked, shown_schema, ("list_id",))
+
+
+def chunks_at(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, names: tuple[str, ...]
+) -> Iterator[pa.Table]:
+    """Yield the rows in tables that contain whole lists only. names: columns that identify one."""
     buffer: list[pa.Table] = []
     for batch in batches:
-        _check_values(batch)
-        buffer.append(pa.Table.from_batches([batch]).cast(shown_schema))
+        buffer.append(_conform(batch, schema))
         if sum(t.num_rows for t in buffer) >= BUFFER_ROWS:
             table = pa.concat_tables(buffer).combine_chunks()
-            last_start = int(_list_starts(table)[-1])
+            last_start = int(list_starts(table, names)[-1])
             if last_start:
                 yield table.slice(0, last_start)
             buffer = [table.slice(last_start)]
-    if buffer:
+    if buffer and sum(t.num_rows for t in buffer):
         yield pa.concat_tables(buffer).combine_chunks()
 
 
@@ -54,7 +62,7 @@ def build_lists(table: pa.Table) -> pa.Table:
     """Return one row of the table pairs for every list that has a pair."""
     if not table.num_rows:
         return pairs_schema.empty_table()
-    starts = _list_starts(table)
+    starts = list_starts(table, ["list_id"])
     rows = Ragged(np.append(starts, table.num_rows))
     sizes, index = rows.lengths, rows.within()
     ids = whole(table["list_id"]).take(pa.array(starts))
@@ -90,23 +98,38 @@ def build_lists(table: pa.Table) -> pa.Table:
     return pairs.filter(pa.array(counts > 0))
 
 
-def _check_values(batch: pa.RecordBatch) -> None:
-    for name, param in _PARAMS.items():
+def check_values(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """Return the batch; raise InvalidData if one of the columns has no value in a row."""
+    for name in names:
         column = batch[name]
         invalid = column.null_count
         if not invalid and name in ("label", "weight"):
             invalid = len(column) - (pc.sum(pc.is_finite(column)).as_py() or 0)
         if invalid:
             raise InvalidData(
-                f"{param} has {invalid:,} null or non-finite values in a batch of {len(column):,} "
-                "rows; replace them or drop those rows before fit"
+                f"{_PARAMS[name]} has {invalid:,} null or non-finite values in a batch of "
+                f"{len(column):,} rows; replace them or drop those rows before fit"
             )
+    return batch
 
 
-def _list_starts(table: pa.Table) -> np.ndarray:
-    """Return the first row of every list, int64."""
-    codes = whole(table["list_id"]).dictionary_encode().indices.to_numpy()
-    return np.flatnonzero(np.diff(codes, prepend=-1))
+def list_starts(table: pa.Table, names: Sequence[str]) -> np.ndarray:
+    """Return the first row of every list, int64. names: of the columns that identify it."""
+    change = np.zeros(table.num_rows, bool)
+    for name in names:
+        codes = whole(table[name]).dictionary_encode().indices.to_numpy()
+        change |= np.diff(codes, prepend=-1) != 0
+    return np.flatnonzero(change)
+
+
+def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+    """Return the columns of the schema; a null among the features of a row is NaN."""
+    features = batch["features"]
+    offsets = pc.subtract(features.offsets, features.offsets[0])
+    values = pc.fill_null(features.flatten().cast(pa.float32()), np.float32("nan"))
+    columns = {name: batch[name] for name in schema.names}
+    columns["features"] = pa.ListArray.from_arrays(offsets, values)
+    return pa.table(columns).cast(schema)
 
 
 def _all_pairs(rows: Ragged) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

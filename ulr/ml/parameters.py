@@ -51,8 +51,8 @@ def merged_settings(settings: Settings, params: Mapping[str, Any]) -> Settings:
         return Settings.model_validate(values)
     except ValidationError as error:
         problem = error.errors()[0]
-        name = str(problem["loc"][1]) if len(problem["loc"]) > 1 else str(problem["loc"][0])
-        name = next((n for n, place in _NAMES.items() if place.endswith(f".{name}")), name)
+        place = ".".join(map(str, problem["loc"][:2]))
+        name = named.get(place, place.rpartition(".")[2])
         raise UserError(f"{name} = {problem['input']!r}: {problem['msg'].lower()}") from None
 
 

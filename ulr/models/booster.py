@@ -9,7 +9,7 @@ import lightgbm as lgb
 import numpy as np
 import pyarrow as pa
 
-from ulr.engine.columns import lists
+from ulr.engine.columns import list_array, lists
 from ulr.errors import InvalidData, UserError
 from ulr.features.reading import name_difference
 from ulr.models.check import prediction_text
@@ -106,21 +106,48 @@ def arrow_scorer(model_text: str) -> Callable[[Iterator[pa.Array]], Iterator[pa.
     def score(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         booster = load_booster(model_text)
         for features in batches:
-            yield pa.array(_score_rows(booster, features), pa.float64())
+            scores = np.zeros(0)
+            if len(features):
+                scores = _predict(booster, _rows_of(booster, features))
+            yield pa.array(scores, pa.float64())
 
     return score
 
 
-def _score_rows(booster: lgb.Booster, features: pa.Array) -> np.ndarray:
-    if not len(features):
-        return np.zeros(0)
+def arrow_contributions(model_text: str) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
+    """Return a function from list<float> arrays to the contributions of each feature to the score.
+
+    They are LightGBM's SHAP values, and last the expected score: their sum is the score.
+    """
+
+    def contribute(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        booster = load_booster(model_text)
+        width = booster.num_feature() + 1
+        for features in batches:
+            values = np.zeros(0)
+            if len(features):
+                rows = _rows_of(booster, features)
+                predicted = booster.predict(rows, pred_contrib=True, num_threads=1)
+                values = np.asarray(predicted, float).reshape(-1)
+            yield list_array(np.full(len(features), width), pa.array(values))
+
+    return contribute
+
+
+def _rows_of(booster: lgb.Booster, features: pa.Array) -> np.ndarray:
+    """Return lists of features as rows; a missing feature is NaN."""
     width = booster.num_feature()
     lengths = lists(features).lengths
+    if features.null_count:
+        raise UserError(
+            f"featuresCol has {features.null_count:,} null values in a batch of {len(features):,} "
+            "rows; replace them or drop those rows (a null among the features of a row is allowed)"
+        )
     if (lengths != width).any():
         length = int(lengths[np.flatnonzero(lengths != width)[0]])
         raise UserError(f"a row has {length} features; the model was trained on {width}")
     values = features.flatten().to_numpy(zero_copy_only=False)
-    return _predict(booster, values.reshape(-1, width))
+    return values.reshape(-1, width)
 
 
 def _predict(booster: lgb.Booster, features: np.ndarray) -> np.ndarray:
