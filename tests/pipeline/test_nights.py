@@ -100,6 +100,19 @@ def test_the_page_over_all_nights_is_written_by_nights_and_by_report(place, caps
         assert index.read_bytes() == written
 
 
+def test_a_night_writes_the_views_of_its_tables(place):
+    duckdb = pytest.importorskip("duckdb")
+    root, flags = place
+    views = ["--set", f"warehouse.views={{duckdb: {root}/views/tables.sql}}"]
+    assert main(["nightly", *FIRST, *flags, *views]) == 0
+    connection = duckdb.connect()
+    connection.execute((root / "views" / "tables.sql").read_text())
+    manifests = [Warehouse(f"{root}/warehouse").require("groups", name)
+                 for name in Warehouse(f"{root}/warehouse").partitions("groups")]  # fmt: skip
+    rows = sum(manifest.counts["groups"] for manifest in manifests)
+    assert connection.execute("SELECT count(*) FROM groups").fetchone() == (rows,)
+
+
 def test_the_first_failed_night_is_the_last(place, capsys):
     root, flags = place
     later = ["--date", "2026-01-01..2026-01-05"]
