@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.connect_client import pipeline, scores
+from tests.support.connect_client import joint, pipeline, scores
 from tests.support.connect_server import connect_server, run_client
 from tests.support.shown_sessions import NAMES, shown_sessions
 from ulr.ml.model import UnbiasedLambdaMARTModel
@@ -60,6 +60,12 @@ def test_a_classic_session_loads_what_a_client_saved(spark, result, folder, clas
     assert loaded.getFeaturesCol() == "features"
     assembled = classic.stages[0].transform(shown_sessions(spark)).drop(*NAMES)
     assert scores(loaded, assembled) == result["scores"]
+
+
+def test_propensities_contributions_and_metrics_are_those_of_a_classic_session(spark, result):
+    expected = joint(spark, shown_sessions(spark))
+    assert len(expected["why"]) == len(NAMES) + 1
+    assert result["joint"] == expected
 
 
 def test_a_user_error_is_one_line(result):

@@ -29,6 +29,7 @@ from tests.support.shown_sessions import LIGHTGBM, NAMES, shown_sessions
 from tests.support.waiting import wait_until
 from ulr.errors import UserError
 from ulr.ml.estimator import UnbiasedLambdaMART
+from ulr.ml.evaluator import RankingEvaluator
 
 
 def ranker(**more: Any) -> UnbiasedLambdaMART:
@@ -57,11 +58,28 @@ def fit(spark: SparkSession, folder: Path) -> dict[str, Any]:
         "text": model.stages[1].model_text,
         "scores": scores(model, shown),
         "loaded": scores(loaded, shown),
+        "joint": joint(spark, shown),
         "errors": {
             "positions": error_of(pipeline(), shown.withColumn("position", shown.position - 1)),
             "workers": error_of(pipeline(num_workers=9), shown),
         },
     }
+
+
+def joint(spark: SparkSession, shown: Any) -> dict[str, Any]:
+    """Return what a method with propensities gives: the model, contributions and estimates."""
+    curve = spark.createDataFrame([(k, 1 / k) for k in range(1, 7)], "position int, theta double")
+    model = ranker(method="joint", propensities=curve, featuresCol=NAMES, contribCol="why").fit(
+        shown
+    )
+    evaluator = RankingEvaluator(
+        qidCol="session", positionCol="position", labelCol="click", propensities=curve
+    )
+    scored = model.transform(shown).cache()
+    metrics = {name: evaluator.copy().setMetricName(name).evaluate(scored)
+               for name in ("ndcg_at_3", "snips_dcg")}  # fmt: skip
+    first = scored.orderBy("session", "position").select("why").first()
+    return {"text": model.model_text, "why": list(first.why), **metrics}
 
 
 def scores(model: Any, shown: Any) -> list[float]:

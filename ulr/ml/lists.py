@@ -124,11 +124,12 @@ def list_starts(table: pa.Table, names: Sequence[str]) -> np.ndarray:
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
     """Return the columns of the schema; a null among the features of a row is NaN."""
-    features = batch["features"]
-    offsets = pc.subtract(features.offsets, features.offsets[0])
-    values = pc.fill_null(features.flatten().cast(pa.float32()), np.float32("nan"))
     columns = {name: batch[name] for name in schema.names}
-    columns["features"] = pa.ListArray.from_arrays(offsets, values)
+    if "features" in columns:
+        features = columns["features"]
+        offsets = pc.subtract(features.offsets, features.offsets[0])
+        values = pc.fill_null(features.flatten().cast(pa.float32()), np.float32("nan"))
+        columns["features"] = pa.ListArray.from_arrays(offsets, values)
     return pa.table(columns).cast(schema)
 
 
