@@ -291,7 +291,9 @@ def test_changed_features_of_regression_em_change_the_fingerprint(tmp_path):
 
     def read(*changes):
         settings = settings_of(*changes)
-        return files_read(settings, _latest_features(None, settings, of_file, DATES))
+        return files_read(
+            settings, _latest_features(None, Warehouse(str(tmp_path)), settings, of_file, DATES)
+        )
 
     pq.write_table(pa.table({"query_id": ["q"]}), file)
     before = read(em)
