@@ -3,12 +3,13 @@
     python -m tests.bench.judgments [--seeds 5] [--days 7] [--positive 1]
 
 Logs of the demo, propensities estimated from the swaps of each log. First table: the rank
-correlation with golden labels (Kendall's tau-b within queries, mean over queries) of judgments, of
-clicks over examined impressions, of the click rate, and of clicks over the clicks that positions
-get on average (COEC), with standard errors over seeds. Second table: how often 95% intervals
-contain the true relevance, by clicks of the document: of judgments, without the error of the
-propensities, and of the conjugate approximation Beta(a + C, b + E - C). With --positive below 1 no
-document is clicked whenever it is examined, which no Beta prior allows for.
+correlation with golden labels within queries (Somers' D: concordant minus discordant pairs over the
+pairs of different labels, a tie counting as neither; and tau-b, whose denominator leaves out pairs
+that the rating ties), mean over queries, of judgments, of clicks over examined impressions, of the
+click rate, and of clicks over the clicks that positions get on average (COEC), with standard errors
+over seeds. Second table: how often 95% intervals contain the true relevance, by clicks of the
+document: of judgments, without the error of the propensities, and of the conjugate approximation
+Beta(a + C, b + E - C).
 """
 
 from __future__ import annotations
@@ -46,10 +47,11 @@ def main() -> None:
     args = parser.parse_args()
     runs = [run(seed, args.days, args.positive) for seed in range(1, args.seeds + 1)]
     console = Console(width=120)
-    table = Table("rating", "tau-b", "difference from judgments")
-    taus = np.array([[taus[name] for name in RATINGS] for taus, _ in runs])
+    table = Table("rating", "Somers' D", "difference from judgments", "tau-b")
+    found = np.array([[own[name] for name in RATINGS] for own, _ in runs])
     for n, name in enumerate(RATINGS):
-        table.add_row(name, _mean(taus[:, n]), _mean(taus[:, 0] - taus[:, n]) if n else "")
+        lead = _mean(found[:, 0, 0] - found[:, n, 0]) if n else ""
+        table.add_row(name, _mean(found[:, n, 0]), lead, _mean(found[:, n, 1]))
     console.print(table)
     table = Table("clicks", "documents", *INTERVALS)
     covered = np.sum([coverage for _, coverage in runs], axis=0)
@@ -64,7 +66,7 @@ def _mean(values: np.ndarray) -> str:
     return f"{values.mean():.4f} ± {error:.4f}"
 
 
-def run(seed: int, days: int, positive: float) -> tuple[dict[str, float], np.ndarray]:
+def run(seed: int, days: int, positive: float) -> tuple[dict[str, list[float]], np.ndarray]:
     """Return tau of every rating, and the documents and covered documents by clicks."""
     changes = {"seed": seed, "days": days, "clicks.positive": positive}
     log = simulated_pages(*(f"simulate.{k}={v}" for k, v in changes.items()), conf=["demo"])
@@ -92,14 +94,23 @@ def run(seed: int, days: int, positive: float) -> tuple[dict[str, float], np.nda
         own = (clicks >= low) & (clicks <= high)
         rows.append([own.sum(), *((own & one).sum() for one in inside)])
     query = judged["query_id"].to_numpy()
-    return {n: _tau(query, r, columns["label"]) for n, r in ratings.items()}, np.array(rows, float)
+    return {n: _correlations(query, r, columns["label"]) for n, r in ratings.items()}, np.array(
+        rows, float
+    )
 
 
-def _tau(query: np.ndarray, rating: np.ndarray, label: np.ndarray) -> float:
+def _correlations(query: np.ndarray, rating: np.ndarray, label: np.ndarray) -> list[float]:
+    """Return Somers' D and tau-b, the means over queries with different labels."""
     starts = np.flatnonzero(np.append(True, query[1:] != query[:-1]))
     parts = zip(np.split(rating, starts[1:]), np.split(label, starts[1:]), strict=True)
-    taus = [kendalltau(a, b).statistic for a, b in parts if np.ptp(b) > 0]
-    return float(np.mean(np.nan_to_num(taus)))
+    rows = [(_somers(a, b), kendalltau(a, b).statistic) for a, b in parts if np.ptp(b) > 0]
+    return np.nan_to_num(np.array(rows)).mean(axis=0).tolist()
+
+
+def _somers(rating: np.ndarray, label: np.ndarray) -> float:
+    """Return concordant minus discordant pairs, over the pairs of different labels."""
+    by_label = np.sign(label[:, None] - label)
+    return float((np.sign(rating[:, None] - rating) * by_label).sum() / np.abs(by_label).sum())
 
 
 def _coec(documents: pa.Table) -> np.ndarray:
@@ -120,8 +131,8 @@ def _others(documents: pa.Table, estimates: object) -> list[tuple[np.ndarray, np
     """Return the intervals with exact propensities, and those of the conjugate approximation."""
     curves = make_curves(*estimates.examination(), affine=False)
     shown = join_curves(documents, curves).shown
-    a, b = fit_prior(shown).of(shown)
-    exact = relevance_posteriors(shown, a, b, TAIL, 0.5)
+    a, b, one = fit_prior(shown).of(shown)
+    exact = relevance_posteriors(shown, a, b, one, TAIL, 0.5)
     clicks = sum_documents(shown, shown.clicks)
     examined = sum_documents(shown, shown.sessions * shown.alpha)
     misses = np.maximum(b + examined - clicks, 0.01)

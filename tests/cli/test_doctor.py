@@ -45,6 +45,9 @@ def test_java_must_exist_in_java_home_and_be_recent(tmp_path, monkeypatch):
     assert (result.verdict, result.fix.split("#")[0].strip()) == (ERROR, "unset JAVA_HOME")
     program(tmp_path / "bin" / "java", 'openjdk version "1.8.0_392"')
     assert "is Java 8; Spark needs 17" in machine.java().message
+    with monkeypatch.context() as spark_3:
+        spark_3.setattr("pyspark.__version__", "3.5.8")
+        assert machine.java().verdict == OK
     program(tmp_path / "bin" / "java", 'openjdk version "21.0.2" 2024-01-16')
     assert machine.java().verdict == OK
 

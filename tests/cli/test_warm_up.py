@@ -12,8 +12,8 @@ from ulr.kernels.jit import PACKAGE
 
 ROOT = Path(__file__).parents[2]
 MODULES = ("hashing", "lambdas", "linear", "listwise", "losses", "merge", "order", "pair_runs",
-           "pair_weights", "patterns", "ranking_metrics", "swap_tally",
-           "trust_moments", "within_rankings")  # fmt: skip
+           "pair_weights", "patterns", "ranking_metrics", "relevance", "relevance_posteriors",
+           "swap_tally", "trust_moments", "within_rankings")  # fmt: skip
 
 
 @pytest.mark.spark

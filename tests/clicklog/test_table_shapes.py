@@ -271,3 +271,16 @@ def test_a_changed_table_of_files_is_read_again(spark, tmp_path, plain, database
     spark.sql(f"INSERT OVERWRITE {table} SELECT * FROM shapes")
     assert not from_table(spark, tmp_path / "w", table).skipped
     assert rows_of(tmp_path / "w", "groups") == groups
+
+
+def test_a_query_may_give_a_name_twice_if_it_is_not_used(spark, tmp_path, plain):
+    log, groups = plain
+    rows = [row | {"page": row["session_id"]} for row in log]
+    view(spark, tmp_path / "log", rows)
+    query = "SELECT *, 1 AS note, 2 AS note FROM shapes"
+    build(spark, tmp_path / "w", Path("nowhere"), f"log.sql={query}", *columns(session_id="page"))
+    assert rows_of(tmp_path / "w", "groups") == groups
+    assert build(spark, tmp_path / "w", Path("nowhere"), f"log.sql={query}",
+                 *columns(session_id="page")).skipped  # fmt: skip
+    with pytest.raises(UserError, match=r"log\.columns\.segment = 'note': .*ambiguous"):
+        build(spark, tmp_path / "e", Path("nowhere"), f"log.sql={query}", *columns(segment="note"))

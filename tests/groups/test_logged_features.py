@@ -234,3 +234,18 @@ def test_an_expression_of_texts_is_refused_in_one_line(spark, tmp_path):
     column = 'log.columns={features: "transform(doc_ids, d -> array(d))"}'
     with pytest.raises(UserError, match="encode texts as numbers"):
         build(spark, tmp_path / "w", log, READ, column)
+
+
+def test_which_page_of_a_repeated_session_counts_does_not_depend_on_its_features(spark, tmp_path):
+    rng = random.Random(12)
+    rows = [
+        page(number, rng) | {"shown_at": NOON} for number in range(60) for _ in range(2)
+    ]  # two pages of each session at one time
+    for row in rows:
+        row[FEATURES] = [[rng.random()] * WIDTH for _ in row["doc_ids"]]
+    log = write(tmp_path / "log", rows)
+    build(spark, tmp_path / "with", log, READ)
+    build(spark, tmp_path / "without", log)
+    assert digests(tmp_path / "with", "groups") == digests(tmp_path / "without", "groups")
+    manifest = Warehouse(str(tmp_path / "with")).current("groups", f"dt={DATE}")
+    assert (manifest.counts["pages"], manifest.counts["duplicates"]) == (60, 60)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +16,8 @@ from ulr.judgment.csv_text import Layout, csv_text, grade
 from ulr.judgment.judge import judgments_schema
 from ulr.judgment.prior import Prior
 
-PRIOR = Prior(2.0, 0.0, 0.0, (0.0,))  # uniform: its quantiles are the relevances themselves
+PAGE = Path(__file__).parents[2] / "docs" / "judgments.md"
+PRIOR = Prior(2.0, 0.0, 0.0, 0.0, (0.0,))  # uniform: its quantiles are the relevances themselves
 
 
 def judgments(*names):
@@ -64,3 +68,20 @@ def test_grades_are_equally_frequent_under_the_prior():
     ]  # fmt: skip
     row = read(judgments(("q", "d")), Layout(PRIOR, grades=3))[0]
     assert (row["rating"], row["lower"], row["upper"]) == ("2", "0", "3")
+
+
+def test_the_request_of_the_page_has_the_ratings_by_query(tmp_path, monkeypatch):
+    """docs/judgments.md makes the body of an import request from the file."""
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    layout = Layout(PRIOR)
+    table = judgments(("a, b", "1"), ("a, b", "2"), ("c", "1"))
+    (tmp_path / "judgments.csv").write_bytes(layout.header + csv_text(table, layout))
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, PAGE.name, "exec"), {})
+    request = json.loads((tmp_path / "judgments.json").read_text())
+    assert request["type"] == "IMPORT_JUDGMENT"
+    assert request["judgmentRatings"] == [
+        {"query": "a, b", "ratings": [{"docId": "1", "rating": "0.5"},
+                                      {"docId": "2", "rating": "0.5"}]},
+        {"query": "c", "ratings": [{"docId": "1", "rating": "0.5"}]},
+    ]  # fmt: skip

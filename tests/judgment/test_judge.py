@@ -19,7 +19,7 @@ THETA = np.array([1.0, 0.6, 0.4, 0.3])
 
 def beta_prior(a, b):
     """Return Beta(a, b) for all documents."""
-    return Prior(a + b, float(np.log(a / b)), 0.0, (0.0,))
+    return Prior(a + b, float(np.log(a / b)), 0.0, 0.0, (0.0,))
 
 
 A, B = 0.8, 2.4
@@ -203,6 +203,22 @@ def test_intervals_contain_the_truth_95_times_in_100(sessions):
     # better than clicks over examined impressions
     errors = rating - truth, clicks / table["examined"].to_numpy() - truth
     assert np.square(errors[0]).mean() < np.square(errors[1]).mean()
+
+
+def test_documents_that_are_clicked_whenever_examined_have_intervals_up_to_1():
+    rng = np.random.default_rng(11)
+    truth = np.where(rng.random(4000) < 0.05, 1.0, rng.beta(A, B, 4000))
+    clicks = rng.binomial(60, 0.4 * truth)
+    cells = [("q", f"{n:05d}", None, 3, int(c), 60) for n, c in enumerate(clicks)]
+    documents = by_document(rows(cells))
+    prior = fit_prior(join_curves(documents, curves()).shown)
+    assert prior.one == pytest.approx(0.05, abs=0.015)
+    table = judge(documents, JudgePlan(curves(), prior))
+    lower, upper = table["lower"].to_numpy(), table["upper"].to_numpy()
+    covered = (lower <= truth) & (truth <= upper)
+    for part in (covered[truth == 1], covered[truth < 1]):
+        assert part.mean() > 0.93
+    assert prior.below(np.array([0.9999, 1.0])) == pytest.approx([1 - prior.one, 1], abs=0.01)
 
 
 def test_a_log_without_clicks_has_no_prior():

@@ -6,7 +6,9 @@ import csv
 import json
 from collections import Counter
 
+import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support.simulated_log import simulate_log
@@ -114,3 +116,44 @@ def test_a_mistake_is_one_line(log, tmp_path, capsys, options, message):
     assert message in error
     assert "\n" not in error
     assert list(tmp_path.iterdir()) == []
+
+
+def given(tmp_path, **columns):
+    """Write propensities of six positions with more columns; return the flag that names them."""
+    theta = [1 / k for k in range(1, 7)]
+    pairs = [(k, v) for k in range(1, 7) for v in range(k, 7)]
+    table = {
+        "segment": pa.nulls(len(pairs), pa.string()), "k": [k for k, _ in pairs],
+        "l": [v for _, v in pairs],
+        "psi": [theta[v - 1] * (theta[k - 1] if k != v else 1.0) for k, v in pairs],
+    }  # fmt: skip
+    more = {name: [value] * len(pairs) for name, value in columns.items()}
+    pq.write_table(pa.table(table | more), tmp_path / "given.parquet")
+    return ["--set", f"pairs.propensities={tmp_path}/given.parquet"]
+
+
+def test_a_warning_says_which_ratings_are_too_low_if_users_stop_after_clicks(log, tmp_path, capsys):
+    _, flags = log
+    target = ["--out", str(tmp_path / "judgments.csv")]
+    more = given(tmp_path, stop_probability=0.5, continue_probability=0.9)
+    assert main(["judgments", *DATE, *target, *flags, *more]) == 0
+    assert "documents below relevant ones are rated too low" in capsys.readouterr().err
+
+
+def test_trust_bias_is_subtracted_if_it_is_given(log, tmp_path, capsys):
+    _, flags = log
+    ratings = []
+    for name, correction, more in (
+        ("theta", "theta", given(tmp_path)),
+        ("affine", "affine", given(tmp_path, alpha=0.5, beta=0.02)),
+    ):
+        target = tmp_path / f"{name}.csv"
+        setting = ["--set", f"evaluate.correction={correction}"]
+        assert main(["judgments", *DATE, "--out", str(target), *flags, *more, *setting]) == 0
+        ratings.append({(r["query"], r["docid"]): float(r["rating"]) for r in read(target)})
+    assert ratings[0].keys() == ratings[1].keys()
+    assert ratings[0] != ratings[1]
+    capsys.readouterr()
+    none = [*flags, *given(tmp_path), "--set", "evaluate.correction=affine"]
+    assert main(["judgments", *DATE, "--out", str(tmp_path / "none.csv"), *none]) == 2
+    assert "needs alpha and beta" in capsys.readouterr().err

@@ -20,10 +20,10 @@ def shown(documents):
     return ShownCounts(offsets, *np.ascontiguousarray(columns.T))
 
 
-def posteriors(documents, a, b, tail=TAIL, fineness=0.5):
+def posteriors(documents, a, b, tail=TAIL, fineness=0.5, *, one=0.0):
     counts = shown(documents)
     ones = np.ones(len(documents))
-    return relevance_posteriors(counts, a * ones, b * ones, tail, fineness)
+    return relevance_posteriors(counts, a * ones, b * ones, one, tail, fineness)
 
 
 def on_a_grid(cells, a, b):
@@ -70,9 +70,10 @@ def test_integrals_are_those_on_a_fine_grid(seed):
     expected = on_a_grid(cells, a, b)
     found = posteriors([cells], a, b, TAIL, 0.5)
     spread = expected[2] - expected[1]
-    for number, exact in enumerate(expected):
-        tolerance = 2e-3 * spread if number in (1, 2) else 1e-6 * max(1, abs(exact))
-        assert found[number][0] == pytest.approx(exact, abs=tolerance), number
+    names = ("mean", "lower", "upper", "log_evidence", "log_r", "log_1_r")
+    for name, exact in zip(names, expected, strict=True):
+        tolerance = 2e-3 * spread if name in ("lower", "upper") else 1e-6 * max(1, abs(exact))
+        assert getattr(found, name)[0] == pytest.approx(exact, abs=tolerance), name
 
 
 def test_without_position_bias_the_posterior_is_the_beta_distribution():
@@ -116,3 +117,22 @@ def test_the_mode_moves_with_the_propensities_as_its_derivatives_say(beta):
     assert found.by_log_alpha[0] == pytest.approx(by_alpha, rel=1e-3)
     by_beta = (middle(more_beta=step) - middle(more_beta=0.0)) / step
     assert found.by_beta[0] == pytest.approx(by_beta, rel=5e-3)
+
+
+def test_relevance_1_has_a_probability_by_its_likelihood():
+    """At theta = 0.5: a document that is clicked whenever it is examined, and others."""
+    cells = [[(0.5, 0.0, 6.0, 10.0)], [(0.5, 0.0, 1.0, 40.0)], [(1.0, 0.0, 9.0, 10.0)]]
+    smooth, mixed = (posteriors(cells, 1.0, 3.0, one=one) for one in (0.0, 0.1))
+    for d, (((_, _, clicks, sessions),), at_1) in enumerate(
+        zip(cells, (0.5**10, 0.5**40, 0.0), strict=True)
+    ):
+        assert clicks <= sessions
+        weights = 0.1 * at_1, 0.9 * np.exp(smooth.log_evidence[d])
+        one = weights[0] / sum(weights)
+        assert mixed.one[d] == pytest.approx(one, rel=1e-6)
+        assert mixed.log_evidence[d] == pytest.approx(np.log(sum(weights)), rel=1e-9)
+        assert mixed.mean[d] == pytest.approx(one + (1 - one) * smooth.mean[d], rel=1e-6)
+        assert mixed.upper[d] == (np.inf if one > TAIL else pytest.approx(smooth.upper[d], rel=0.1))
+    sure = posteriors([[(0.5, 0.0, 500.0, 1000.0)]], 1.0, 3.0, one=0.1)
+    assert sure.one[0] > 0.9
+    assert sure.mean[0] > 0.99

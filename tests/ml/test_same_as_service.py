@@ -68,9 +68,9 @@ def warehouse(root):
     return Warehouse(str(root / "warehouse"))
 
 
-def model_text(root):
+def model_text(root, method="joint"):
     house = warehouse(root)
-    manifest = house.require("models", "method=joint")
+    manifest = house.require("models", f"method={method}")
     return house.read_file(manifest, "model.txt")
 
 
@@ -78,10 +78,10 @@ def as_text(content):
     return content.decode() if isinstance(content, bytes) else content
 
 
-def fitted(root, **more):
+def fitted(root, method="joint", **more):
     shown, x = shown_of(root)
     ranker = Ranker(
-        "joint", str(root / "log/truth/examination.parquet"), n_estimators=30, num_leaves=4,
+        method, str(root / "log/truth/examination.parquet"), n_estimators=30, num_leaves=4,
         learning_rate=0.2, min_child_weight=0.1, n_jobs=1, early_stopping_rounds=5,
         validation_fraction=0.4, test_fraction=0.2, **more,
     )  # fmt: skip
@@ -96,6 +96,29 @@ def test_a_model_has_the_bytes_of_the_services(log):
     ranker = fitted(root)
     assert ranker.booster_.model_to_string() == as_text(model_text(root))
     assert ranker.history_
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": "robust", "grouping": "query"},
+        {"method": "pns"},
+        {"method": "prs", "session_weight": "idcg"},
+        {"method": "naive", "grouping": "query"},
+        {"method": "unbiased-lambdamart"},
+        {"method": "auto"},
+    ],
+    ids=lambda changes: changes["method"],
+)
+def test_models_of_other_methods_and_groupings_have_the_services_bytes(log, changes):
+    root, flags = log
+    settings = {f"pairs.{name}": value for name, value in changes.items()}
+    more = [flag for key, value in settings.items() for flag in ("--set", f"{key}={value}")]
+    for command in (["pairs", *DATE], ["train"]):
+        assert main([*command, *flags, *more]) == 0
+    ranker = fitted(root, **changes)
+    text = as_text(model_text(root, changes["method"]))
+    assert ranker.booster_.model_to_string() == text
 
 
 def test_metrics_and_intervals_are_the_services(log):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 
 import lightgbm as lgb
 import numpy as np
@@ -95,6 +96,22 @@ def test_a_model_without_names_is_refused(form):
     text, _ = trained("no missing values", names=None)
     with pytest.raises(UserError, match=r"no feature names.*features\.columns"):
         export_model(text, form, "ranker")
+
+
+@pytest.mark.parametrize(("name", "read"), [
+    ("price-eur", False), ("1st", False), ("a+b", False), ("größe", False), ("bm25(title", False),
+    ("price", True), ("query(user_age)", True), ("fieldMatch(title).completeness", True),
+    ("closeness(field,embedding)", True), ("tensorFromLabels(attribute(tags))", True),
+])  # fmt: skip
+def test_a_name_that_vespa_would_read_as_an_expression_is_refused(name, read):
+    text, _ = trained("no missing values")
+    text = text.replace(" age", f" {name}")
+    if read:
+        assert json.loads(export_model(text, "vespa", "ranker"))["feature_names"][3] == name
+        return
+    with pytest.raises(UserError, match=re.escape(repr(name)) + ".*rank feature"):
+        export_model(text, "vespa", "ranker")
+    assert export_model(text, "opensearch", "ranker")
 
 
 @needs_onnx

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ulr.cli.doctor.features import features_are_readable
 from ulr.cli.main import main
+from ulr.config.load import load_settings
 from ulr.models.published import read_model
 from ulr.warehouse.schema import FEATURES, features_schema, page_schema, with_columns
 from ulr.warehouse.tables import Warehouse
@@ -121,3 +123,11 @@ def test_dates_that_were_read_without_features_are_one_line(night, logged, tmp_p
     error = capsys.readouterr().err
     assert f"the features of {DATES[0]} have not been read from the log" in error
     assert f"ulr groups --date {DATES[0]}" in error
+
+
+def test_doctor_opens_the_features_of_the_log(night, logged, tmp_path):
+    changes = night[1::2]
+    found = features_are_readable(load_settings(None, changes))
+    assert f"has 8 features, numbers in features: {', '.join(NAMES[:5])}" in found.message
+    empty = load_settings(None, [*changes, f"warehouse.path={tmp_path}"])
+    assert "none read from the log yet" in features_are_readable(empty).message

@@ -155,6 +155,8 @@ def test_a_frame_is_ordered_by_name_and_cast_to_float32(models, dtype):
         np.testing.assert_array_equal(named.predict(frame[columns]), scores_of(ROWS))
     with pytest.raises(Exception, match=r"missing inputs.*age"):
         named.predict(frame.drop(columns="age"))
+    with pytest.raises(Exception, match=r"missing inputs.*bm25"):
+        named.predict(frame.to_numpy())  # the order of its columns is not known
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import random
 from collections import Counter
 
@@ -80,7 +81,7 @@ def last_vectors(good: list[dict]) -> dict[tuple[str, str], tuple]:
 def rounded(vector: list) -> tuple:
     """Return the numbers as float32, None for a missing value."""
     typed = pa.array(vector, pa.float64()).cast(pa.float32()).to_pylist()
-    return tuple(None if v is None or v != v else v for v in typed)
+    return tuple(None if v is None or math.isnan(v) else v for v in typed)
 
 
 def _hash(vector: tuple) -> int:

@@ -27,6 +27,25 @@ def test_a_failed_write_leaves_the_old_file_and_no_temporary_file(tmp_path, kind
     assert [i.base_name for i in storage._infos(("t",), recursive=True)] == ["a.json"]
 
 
+@pytest.mark.parametrize("kind", ["renames", "uploads"])
+def test_a_file_of_chunks_is_replaced_in_one_step(tmp_path, kind):
+    storage = Storage(str(tmp_path))
+    if kind == "uploads":
+        storage.fs, storage.root = _MockFileSystem(), "bucket"
+    storage.write_chunks(iter([b"ol", b"d"]), "t", "a.csv")
+
+    def fail_halfway():
+        yield b"ne"
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        storage.write_chunks(fail_halfway(), "t", "a.csv")
+    assert storage.read_text("t", "a.csv") == "old"
+    storage.write_chunks((b"%d\n" % n for n in range(1000)), "t", "a.csv")
+    assert storage.read_text("t", "a.csv").splitlines() == [str(n) for n in range(1000)]
+    assert [i.base_name for i in storage._infos(("t",), recursive=True)] == ["a.csv"]
+
+
 def test_a_url_of_an_unknown_filesystem_is_refused():
     with pytest.raises(UserError, match="cannot open 'nosuch://x'"):
         open_filesystem("nosuch://x")

@@ -35,6 +35,7 @@ STAGES = {
     "pairs": "build weighted pairs from groups, propensities and features",
     "train": "train a LightGBM ranker on the pairs",
     "evaluate": "evaluate models on golden labels and held-out clicks, with intervals",
+    "ab": "compare two rankers by the pages that they served: first clicks, ctr, wins by query",
     "judgments": "write the relevance of every shown document, estimated from clicks, as CSV",
     "promote": "compare the model with the champion and promote it if it passes the gate",
     "score": "score a features table with a registered model, ranked per query",

@@ -45,7 +45,7 @@ def describe_log(source: LogSource, log: Log) -> LogSample:
     if rows is None:
         return LogSample(f"no row; {columns}", 0, 0, Counter())
     if log.layout == "page":
-        checked = check_pages(rows, Levels.of(log.feedback))
+        checked = check_pages(rows, Levels.of(log.feedback), log.feature_count)
         reasons, clicks = checked.reason, pc.list_flatten(rows["clicks"])
     else:
         reasons, clicks = _reasons_of_impressions(rows), rows["clicked"]

@@ -30,6 +30,7 @@ from ulr.warehouse.schema import FEATURES, FEEDBACK, OPTIONAL_COLUMNS, RANKER
 
 CORRUPT = "_corrupt_record"  # the text of a line that Spark cannot read
 _PROBLEM, _RAW = "problem", "raw"
+_OWN = "_own_"  # and a number: a column of the log
 _GENERATOR = re.compile(r"\b(explode|posexplode|inline|stack)(_outer)?\s*\(", re.IGNORECASE)
 _SIMPLE = (T.StringType, T.NumericType)
 _TIMES = (T.StringType, T.NumericType, T.TimestampType, T.TimestampNTZType, T.DateType)
@@ -88,12 +89,18 @@ def select_log(
     chosen = expressions(
         frame, {n: text for n, text in mapped.items() if text}, setting="log.columns", source=source
     )
+    own = {
+        name: at
+        for at, name in enumerate(frame.columns)
+        if name == CORRUPT or any(_uses(mapped[n], name) for n in columns)
+    }
     with without_ansi(frame.sparkSession):
-        typed = select(frame, list(chosen.values()), setting="log.columns")
-        _check_types(typed, mapped)
-        problem, raw = _problem(frame, {n: mapped[n] for n in columns}, chosen)
-        rows = select(frame, [*chosen.values(), problem.alias(_PROBLEM), raw.alias(_RAW)],
-                      setting="log.columns")  # fmt: skip
+        # Every expression once: Spark does not recognise equal lambdas.
+        kept = [_quoted(name).alias(f"{_OWN}{at}") for name, at in own.items()]
+        typed = select(frame, [*chosen.values(), *kept], setting="log.columns")
+        _check_types(typed.select(*chosen), mapped)
+        problem, raw = _problem(own, {n: mapped[n] for n in columns})
+        rows = typed.select(*chosen, problem.alias(_PROBLEM), raw.alias(_RAW))
         if day is not None and isinstance(typed.schema["shown_at"].dataType, T.TimestampType):
             rows = rows.where(_on_day(day))
     return rows
@@ -190,27 +197,27 @@ _ALLOWED = {
 }  # fmt: skip
 
 
-def _problem(
-    frame: DataFrame, mapped: Mapping[str, str], chosen: Mapping[str, Column]
-) -> tuple[Column, Column]:
+def _problem(own: Mapping[str, int], mapped: Mapping[str, str]) -> tuple[Column, Column]:
     """Return the problem of each row, and its text if it has one.
 
     A row has a problem if Spark could not read its line, or if an expression gives null for a
     required column although no column that it uses is null: a cast failed.
+    own: the place of each column of the log, which the rows have beside those of the contract.
     """
     bad, used = F.lit(False), dict[str, None]()
     for name, text in mapped.items():
-        own = [c for c in frame.columns if _uses(text, c)]
-        used |= dict.fromkeys(own)
-        if name not in OPTIONAL_COLUMNS and own and not _GENERATOR.search(text):
+        names = [c for c in own if _uses(text, c)]
+        used |= dict.fromkeys(names)
+        if name not in OPTIONAL_COLUMNS and names and not _GENERATOR.search(text):
             present = F.lit(True)
-            for column in own:
-                present &= _quoted(column).isNotNull()
-            bad |= F.expr(text).isNull() & present
-    texts = [F.to_json(F.struct(*map(_quoted, used)))] if used else []
-    if CORRUPT in frame.columns:
-        corrupt = F.col(CORRUPT).isNotNull()
-        bad, texts = corrupt | bad, [F.col(CORRUPT), *texts]
+            for column in names:
+                present &= F.col(f"{_OWN}{own[column]}").isNotNull()
+            bad |= F.col(name).isNull() & present
+    fields = [F.col(f"{_OWN}{own[column]}").alias(column) for column in used]
+    texts = [F.to_json(F.struct(*fields))] if fields else []
+    if CORRUPT in own:
+        line = F.col(f"{_OWN}{own[CORRUPT]}")
+        bad, texts = line.isNotNull() | bad, [line, *texts]
     if not texts:
         return F.lit(None).cast("string"), F.lit(None).cast("string")
     return F.when(bad, F.lit("bad_type")), F.when(bad, F.coalesce(*texts))

@@ -21,6 +21,8 @@ _ANSI = "spark.sql.ansi.enabled"
 _MAX_REASON = 300
 _UNRESOLVED = re.compile(r"UNRESOLVED_COLUMN[^`]*?with name (?P<name>(?:`[^`]+`\.?)+)")
 _CLASS = re.compile(r"^\[(?P<name>[A-Z_0-9.]+)\] *")
+_NO_TABLE = re.compile(r"\[(TABLE_OR_VIEW|SCHEMA|DATABASE|NAMESPACE)_NOT_FOUND\]")
+_JAVA = re.compile(r"^An error occurred while calling [^\n]*\n: (?:[\w.$]+: )?")  # of py4j
 _AGGREGATE = ("MISSING_GROUP_BY", "MISSING_AGGREGATION", "GROUP_BY_AGGREGATE")
 
 
@@ -45,7 +47,7 @@ def find_table(spark: SparkSession, name: str, *, setting: str) -> DataFrame:
     try:
         return spark.table(name)
     except SPARK_FAILED as error:
-        if "NOT_FOUND" not in str(error):
+        if not _NO_TABLE.search(str(error)):
             raise UserError(f"{setting} = {name}: {reason_of(error)}") from None
     near = nearest(name.replace("`", ""), _tables_beside(spark, name))
     raise UserError(
@@ -114,11 +116,10 @@ def select_mapped(
 def reason_of(error: Exception) -> str:
     """Return Spark's reason for rejecting a plan as one line without its class and plan."""
     text = str(error).strip()
-    text = text.partition("JVM stacktrace")[0].strip() or type(error).__name__
+    text = _JAVA.sub("", text.partition("JVM stacktrace")[0].strip()) or type(error).__name__
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     first = _CLASS.sub("", lines[0]) if lines else type(error).__name__
-    first = re.split(r" SQLSTATE: |; line \d+ pos", first)[0]
-    first = first.partition(": org.apache.spark")[0] if first.startswith("An error") else first
+    first = re.split(r" SQLSTATE: |; line \d+ pos|\.\(line \d+, pos", first)[0]
     return first.rstrip(" .:;")[:_MAX_REASON]
 
 

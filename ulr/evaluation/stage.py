@@ -99,13 +99,7 @@ def build_evaluation(
         warehouse,
         "metrics",
         _partition(partition or next(iter(models))),
-        inputs={
-            "groups": window_inputs.fingerprints["groups"],
-            "features": source.identity,
-            "models": {name: fingerprint(text) for name, text in models.items()},
-            "propensities": fingerprint(_examination_values(plan)),
-        }
-        | recorded(increments),
+        inputs=_inputs(window_inputs, models, plan) | recorded(increments),
         settings=evaluate.model_dump()
         | {"test_fraction": test_fraction if by_query else 0.0, "sigmoid": sigmoid},
         write=write,
@@ -113,6 +107,17 @@ def build_evaluation(
     )
     totals = totals or _read_totals(warehouse, outcome.manifest) or Totals()
     return EvaluationOutcome(outcome.manifest, outcome.skipped, outcome.damage, totals)
+
+
+def _inputs(
+    window: WindowInputs, models: Mapping[str, str], plan: EvaluationPlan
+) -> dict[str, Any]:
+    return {
+        "groups": window.fingerprints["groups"],
+        "features": window.features.identity,
+        "models": {name: fingerprint(text) for name, text in models.items()},
+        "propensities": fingerprint(_examination_values(plan)),
+    }
 
 
 def evaluate_models(

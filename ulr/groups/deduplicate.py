@@ -22,7 +22,7 @@ from ulr.engine.columns import hashes
 from ulr.engine.session import spark_schema
 from ulr.engine.shuffle import pack_bytes
 from ulr.engine.tasks import map_batches
-from ulr.warehouse.schema import pages_of, reading
+from ulr.warehouse.schema import pages_of, reading, recorded_of
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -99,12 +99,14 @@ def earliest_pages(source: PageSource, repeated: RepeatedIds) -> DataFrame:
 def _in_turn(source: PageSource, repeated: RepeatedIds) -> DataFrame:
     """Return the good pages of repeated ids, numbered by `turn` from 1 within each id.
 
-    The hash of a null is that of no column: logs without an optional column keep their order.
+    Of pages at one time, the order is that of the columns that groups are made of, then that of
+    the features and the ranker: these do not change the groups.
     """
     take = partial(_take_repeated, reader=source.reader, repeated=repeated)
     pages = map_batches(source.frame, take, spark_schema(reading(source.reader.pages)))
-    content = F.xxhash64(*source.reader.pages.names)
-    order = Window.partitionBy("session_id").orderBy("shown_at", content)
+    names = source.reader.pages.names
+    of_groups, content = F.xxhash64(*recorded_of(names).names), F.xxhash64(*names)
+    order = Window.partitionBy("session_id").orderBy("shown_at", of_groups, content)
     return pages.withColumn("turn", F.row_number().over(order))
 
 

@@ -1,6 +1,6 @@
 """The Beta prior of relevance, by maximum marginal likelihood (docs/methods.md section 7.7).
 
-    r ~ Beta(s m, s (1 - m)),    logit m = intercept + slope x
+    r = 1 with probability `one`, else r ~ Beta(s m, s (1 - m)),    logit m = intercept + slope x
 
 x is the logarithm of the mean examination of a document's impressions: a ranking that is better
 than random showed relevant documents where they were examined.
@@ -22,7 +22,8 @@ from ulr.kernels.relevance_posteriors import relevance_posteriors
 PriorKind: TypeAlias = Literal["position", "log"]
 PRIOR_DOCUMENTS = 20_000  # with more, the error of the prior is far below that of a document
 BOUNDS = (0.05, 1e4)  # of both parameters of the distribution
-_LIMITS = [np.log([0.2, 1e4]), (-8.0, 8.0), (-3.0, 3.0)]  # of log s, intercept, slope
+_LIMITS = [np.log([0.2, 1e4]), (-8.0, 8.0), (-3.0, 3.0), (-14.0, -0.1)]
+_NEGLIGIBLE = 1e-5  # a lower probability of r = 1 is 0
 _FINENESS = 0.7  # enough for the integral; only quantiles need more points
 _REPRESENTATIVES = 64
 
@@ -33,29 +34,31 @@ class Prior(NamedTuple):
     strength: float
     intercept: float
     slope: float
+    one: float
     covariates: tuple[float, ...]
 
     def parameters(self, covariates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return a and b of documents with these x, float64."""
+        """Return a and b of documents with these x where r < 1, float64."""
         mean = expit(self.intercept + self.slope * covariates)
         a, b = (np.clip(self.strength * m, *BOUNDS) for m in (mean, 1 - mean))
         return a, b
 
-    def of(self, shown: ShownCounts) -> tuple[np.ndarray, np.ndarray]:
-        """Return a and b of each document."""
-        return self.parameters(covariates_of(shown))
+    def of(self, shown: ShownCounts) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return a and b of each document, and the probability of r = 1."""
+        return *self.parameters(covariates_of(shown)), self.one
 
     @property
     def mean(self) -> float:
         """The mean relevance of documents."""
         a, b = self.parameters(np.array(self.covariates))
-        return float((a / (a + b)).mean())
+        return float(self.one + (1 - self.one) * (a / (a + b)).mean())
 
     def below(self, relevance: np.ndarray) -> np.ndarray:
         """Return the fraction of documents with a lower relevance, float64."""
         a, b = self.parameters(np.array(self.covariates))
-        result: np.ndarray = betainc(a, b, np.asarray(relevance)[..., None]).mean(axis=-1)
-        return result
+        relevance = np.asarray(relevance, float)
+        smooth: np.ndarray = betainc(a, b, relevance[..., None]).mean(axis=-1)
+        return np.where(relevance < 1, (1 - self.one) * smooth, 1.0)
 
     def interval(self, tail: float) -> tuple[float, float]:
         """Return the relevances with the fraction `tail` below the first and above the second."""
@@ -87,24 +90,32 @@ def fit_prior(shown: ShownCounts, kind: PriorKind = "position") -> Prior:
         )
     x = covariates_of(shown)
     centre = float(x.mean())
-    limits = [*_LIMITS[:2], _LIMITS[2] if kind == "position" else (0.0, 0.0)]
+    limits = list(_LIMITS)
+    if kind == "log":
+        limits[2] = (0.0, 0.0)
 
     def prior_at(values: np.ndarray) -> Prior:
-        log_strength, intercept, slope = (float(v) for v in values)
-        return Prior(float(np.exp(log_strength)), intercept - slope * centre, slope, ())
+        log_strength, intercept, slope, log_odds = (float(v) for v in values)
+        one = float(expit(log_odds))
+        return Prior(float(np.exp(log_strength)), intercept - slope * centre, slope, one, ())
 
     def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
         prior = prior_at(values)
         a, b = prior.parameters(x)
-        found = relevance_posteriors(shown, a, b, 0.5, _FINENESS)
+        found = relevance_posteriors(shown, a, b, prior.one, 0.5, _FINENESS)
         total = digamma(a + b)
-        by_a, by_b = found.log_r - digamma(a) + total, found.log_1_r - digamma(b) + total
+        rest = 1 - found.one
+        by_a = rest * (found.log_r - digamma(a) + total)
+        by_b = rest * (found.log_1_r - digamma(b) + total)
         by_mean = a * b / (a + b) * (by_a - by_b)
-        gradient = [a * by_a + b * by_b, by_mean, by_mean * (x - centre)]
+        by_one = found.one - prior.one
+        gradient = [a * by_a + b * by_b, by_mean, by_mean * (x - centre), by_one]
         return -found.log_evidence.mean(), -np.array([part.mean() for part in gradient])
 
     rate = shown.clicks.sum() / (shown.sessions * shown.alpha).sum()
-    start = [np.log(2.0), float(logit(np.clip(rate, 0.01, 0.9))), 0.0]
+    start = [np.log(2.0), float(logit(np.clip(rate, 0.01, 0.9))), 0.0, -4.0]
     result = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=limits)
     at = (np.arange(_REPRESENTATIVES) + 0.5) / _REPRESENTATIVES
-    return prior_at(result.x)._replace(covariates=tuple(np.quantile(x, at).tolist()))
+    prior = prior_at(result.x)
+    one = prior.one if prior.one >= _NEGLIGIBLE else 0.0
+    return prior._replace(one=one, covariates=tuple(np.quantile(x, at).tolist()))

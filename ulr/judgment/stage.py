@@ -35,7 +35,7 @@ class JudgmentsOutcome:
         lower, upper = self.prior.interval(TAIL)
         prior = {
             "mean": self.prior.mean, "lower": lower, "upper": upper,
-            "strength": self.prior.strength, "slope": self.prior.slope,
+            "strength": self.prior.strength, "slope": self.prior.slope, "one": self.prior.one,
         }  # fmt: skip
         fraction = self.supported / self.documents if self.documents else 0.0
         return {"documents": self.documents, "supported": fraction, "prior": prior}

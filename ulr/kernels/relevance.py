@@ -70,6 +70,22 @@ def log_density(shown: ShownCounts, d: int, a: float, b: float, x: float) -> flo
 
 
 @kernel()
+def log_likelihood_at_1(shown: ShownCounts, d: int) -> float:
+    """Return the log likelihood of r = 1; -inf if an examined session did not click."""
+    value = 0.0
+    for i in range(shown.offsets[d], shown.offsets[d + 1]):
+        hit = shown.alpha[i] + shown.beta[i]
+        rest = shown.sessions[i] - shown.clicks[i]
+        if shown.clicks[i] > 0:
+            value += shown.clicks[i] * math.log(hit)
+        if rest > 0:
+            if hit >= 1:
+                return -math.inf
+            value += rest * math.log(1 - hit)
+    return value
+
+
+@kernel()
 def derivatives(shown: ShownCounts, d: int, a: float, b: float, x: float) -> tuple[float, float]:
     """Return the first and second derivative of the log density by x."""
     r, q = 1 / (1 + math.exp(-x)), 1 / (1 + math.exp(x))

@@ -19,6 +19,7 @@ from ulr.kernels.relevance import (
     find_mode,
     left_end,
     log_density,
+    log_likelihood_at_1,
     log_sigmoid,
 )
 
@@ -29,15 +30,17 @@ _POINTS = 16_384
 class RelevancePosteriors(NamedTuple):
     """The posterior of each document; all arrays are float64.
 
-    Per document: mean of r, lower and upper quantile of x = logit r, log_evidence (the logarithm of
-    the integral of prior times likelihood), log_r and log_1_r (the means of log r and log(1 - r)).
-    Per entry of the counts: the derivatives of the mode of x by log alpha and by beta.
+    Per document: mean of r, lower and upper quantile of x = logit r (inf: r = 1), log_evidence (the
+    logarithm of the integral of prior times likelihood), one (the probability of r = 1), log_r and
+    log_1_r (the means of log r and log(1 - r) where r < 1). Per entry of the counts: the
+    derivatives of the mode of x by log alpha and by beta, times the probability of r < 1.
     """
 
     mean: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
     log_evidence: np.ndarray
+    one: np.ndarray
     log_r: np.ndarray
     log_1_r: np.ndarray
     by_log_alpha: np.ndarray
@@ -141,9 +144,10 @@ def _quantile(grid: _Grid, start: float, h: float, tail: float, n: int, target: 
 
 @kernel()
 def _sensitivity(
-    shown: ShownCounts, d: int, a: float, b: float, by_log_alpha: np.ndarray, by_beta: np.ndarray
-) -> None:
-    """Write the derivatives of the mode by log alpha and beta of each entry."""
+    shown: ShownCounts, d: int, a: float, b: float, share: float,
+    by_log_alpha: np.ndarray, by_beta: np.ndarray,
+) -> None:  # fmt: skip
+    """Write the derivatives of the mode by log alpha and beta of each entry, times `share`."""
     mode, second = find_mode(shown, d, a, b)
     r, q = 1 / (1 + math.exp(-mode)), 1 / (1 + math.exp(mode))
     for i in range(shown.offsets[d], shown.offsets[d + 1]):
@@ -152,33 +156,50 @@ def _sensitivity(
         miss = max(1 - alpha - beta, 0.0) + alpha * q
         per_click = shown.clicks[i] * alpha * r * q / (hit * hit)
         per_rest = (shown.sessions[i] - shown.clicks[i]) * alpha * r * q / (miss * miss)
-        by_log_alpha[i] = (per_click * beta - per_rest * (1 - beta)) / -second
-        by_beta[i] = (-per_click - per_rest) / -second
+        by_log_alpha[i] = share * (per_click * beta - per_rest * (1 - beta)) / -second
+        by_beta[i] = share * (-per_click - per_rest) / -second
+
+
+@kernel()
+def _chance_of_1(shown: ShownCounts, d: int, one: float, log_evidence: float) -> float:
+    """Return the posterior probability of r = 1. log_evidence: where r < 1."""
+    if one <= 0:
+        return 0.0
+    odds = math.log(one / (1 - one)) + log_likelihood_at_1(shown, d) - log_evidence
+    return math.exp(log_sigmoid(odds)) if odds > -700 else 0.0
 
 
 @kernel()
 def relevance_posteriors(
-    shown: ShownCounts, a: np.ndarray, b: np.ndarray, tail: float, fineness: float
+    shown: ShownCounts, a: np.ndarray, b: np.ndarray, one: float, tail: float, fineness: float
 ) -> RelevancePosteriors:
-    """Return the posteriors of documents, each under its Beta(a, b) prior.
+    """Return the posteriors of documents: r is 1 with prior probability `one`, else Beta(a, b).
 
     a, b: float64 per document, at least 0.05. tail: probability below the lower quantile and above
     the upper one. fineness: distance of the points of the integral over the standard deviation, at
     most 1; 0.5 is enough for quantiles.
     """
     documents = shown.offsets.size - 1
-    mean, lower, upper, evidence, log_r, log_1_r = np.empty((6, documents))
+    mean, lower, upper, evidence, ones, log_r, log_1_r = np.empty((7, documents))
     by_log_alpha, by_beta = np.zeros((2, shown.alpha.size))
     grid = _Grid(np.empty(_POINTS), np.empty(_POINTS), np.empty(_POINTS))
     for d in range(documents):
         log_beta = math.lgamma(a[d]) + math.lgamma(b[d]) - math.lgamma(a[d] + b[d])
         peak, start, h, below, n = _fill(shown, d, a[d], b[d], grid, fineness)
         total, by_r, by_log_r, by_log_q = _integrate(grid, start, h, below, n)
-        mean[d] = by_r / total
         log_r[d] = by_log_r / total
         log_1_r[d] = by_log_q / total
-        evidence[d] = peak + math.log(total) - log_beta
-        lower[d] = _quantile(grid, start, h, below, n, tail * total)
-        upper[d] = _quantile(grid, start, h, below, n, (1 - tail) * total)
-        _sensitivity(shown, d, a[d], b[d], by_log_alpha, by_beta)
-    return RelevancePosteriors(mean, lower, upper, evidence, log_r, log_1_r, by_log_alpha, by_beta)
+        smooth = peak + math.log(total) - log_beta
+        ones[d] = _chance_of_1(shown, d, one, smooth)
+        rest = 1 - ones[d]
+        mean[d] = ones[d] + rest * by_r / total
+        evidence[d] = smooth + math.log((1 - one) / max(rest, 1e-300))
+        lower[d] = upper[d] = math.inf
+        if tail < rest:
+            lower[d] = _quantile(grid, start, h, below, n, tail / rest * total)
+        if 1 - tail < rest:
+            upper[d] = _quantile(grid, start, h, below, n, (1 - tail) / rest * total)
+        _sensitivity(shown, d, a[d], b[d], rest, by_log_alpha, by_beta)
+    return RelevancePosteriors(
+        mean, lower, upper, evidence, ones, log_r, log_1_r, by_log_alpha, by_beta
+    )

@@ -128,12 +128,7 @@ def make_pair_config(
     if method in LEARNS_POSITIONS and grouping == "query":
         raise UserError(f"method {method} needs positions: use pairs.grouping=ranking with it")
     segments = by_segment or {}
-    for name, own in segments.items():
-        if own.depth != examination.depth:
-            raise UserError(
-                f"segment {name} has propensities for {own.depth} positions, the pooled ones for "
-                f"{examination.depth}; estimate both to the same depth"
-            )
+    _check_depths(examination, segments)
     click_model = examination.click_model
     weightings = weightings_of(method, precise=precision, click_model=click_model)
     every = [examination, *segments.values()]
@@ -165,6 +160,15 @@ def make_pair_config(
         stopping=stopping_of(every, **limits) if by_pattern else None,
         click_model=click_model,
     )
+
+
+def _check_depths(pooled: Examination, segments: Mapping[str, Examination]) -> None:
+    for name, own in segments.items():
+        if own.depth != pooled.depth:
+            raise UserError(
+                f"segment {name} has propensities for {own.depth} positions, the pooled ones for "
+                f"{pooled.depth}; estimate both to the same depth"
+            )
 
 
 def pair_config_of(

@@ -155,8 +155,9 @@ def em_exposures(
 ) -> Exposures:
     """Return the exposures of at most `queries` queries, sampled by hash, for regression-EM.
 
-    features: None: documents have no features; by day: those of a document's latest day. Documents without a row of features are ignored
-    and counted: the mean in place of their relevance would bias theta.
+    features: None: documents have no features; by day: those of a document's latest day. Documents
+    without a row of features are ignored and counted: the mean in place of their relevance would
+    bias theta.
     """
     hashed = F.xxhash64("query_id")
     sampled = shown.select("query_id").distinct().orderBy(hashed).limit(queries)

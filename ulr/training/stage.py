@@ -92,17 +92,10 @@ def build_model(
             checkpoints,
             on_event=on_event,
         )  # fmt: skip
-        folder = TableFiles(model.url)
         text = training.ranker.model_text()
-        folder.write_text(text, "model.txt")
         importance = importance_of(text, warehouse.storage.fs, files)
         record = _record(plan, training, iterations) | {"importance": importance}
-        folder.write_json(record, "record.json")
-        counts = {"trees": training.ranker.best_iteration, "queries": training.queries,
-                  "rows": training.rows, "pairs": training.pairs}  # fmt: skip
-        if (linear := linear_weights(text)) is not None:
-            counts["weights"] = int(np.count_nonzero(linear[0]))
-        model.publish(counts)
+        _publish(model, training, text, record)
         checkpoints.delete(keep_own=False)
         return training
 
@@ -110,6 +103,19 @@ def build_model(
         warehouse, "models", partition, **_origin(warehouse, plan, train), write=write, force=force
     )
     return ModelOutcome(outcome.manifest, outcome.skipped, outcome.damage, training)
+
+
+def _publish(
+    model: WriteTransaction, training: TrainingResult, text: str, record: dict[str, Any]
+) -> None:
+    folder = TableFiles(model.url)
+    folder.write_text(text, "model.txt")
+    folder.write_json(record, "record.json")
+    counts = {"trees": training.ranker.best_iteration, "queries": training.queries,
+              "rows": training.rows, "pairs": training.pairs}  # fmt: skip
+    if (linear := linear_weights(text)) is not None:
+        counts["weights"] = int(np.count_nonzero(linear[0]))
+    model.publish(counts)
 
 
 def _record(plan: TrainPlan, training: TrainingResult, iterations: list[Event]) -> dict[str, Any]:

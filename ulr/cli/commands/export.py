@@ -1,7 +1,7 @@
 """Write a model as the file that a search engine or ONNX Runtime serves.
 
 The file gives the scores of LightGBM for float32 features, also at thresholds and for missing
-values (docs/serving-models.md has how to upload it, and what each engine does differently).
+values (docs/export.md has how to upload it, and what each engine does differently).
 opensearch, elasticsearch: the body of _createmodel of the Learning to Rank plugin; solr: for the
 model store; vespa: for lightgbm(FILE); onnx: input `features`, output `score`.
 """

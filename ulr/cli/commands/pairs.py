@@ -4,7 +4,8 @@ Features: a row per query_id and doc_id, in an array column `features` or in col
 (--set features.columns=all, or =[price,stock]), in files (features.path) or in any table that Spark
 knows (features.table). Nulls are missing values. The names of columns become the model's. Keys with
 other names: --set features.keys='{query_id: q, doc_id: product_id}'. With dates (a column dt, or
-folders dt=DATE) the latest row counts, or that of the page's day: --set features.as_of=day.
+folders dt=DATE) the latest row counts, or that of the page's day: --set features.as_of=day. With
+--set features.source=log they are those that the log recorded with its pages (docs/features.md).
 """
 
 from __future__ import annotations

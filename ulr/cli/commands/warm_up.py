@@ -31,6 +31,7 @@ STEPS = (
     ("nightly", "--date", DATE),
     ("compare", "--date", DATE, "--set", f"compare.methods=[{','.join(_LEARNING)}]"),
     ("compare", "--date", DATE, *_LINEAR, "compare.methods=[naive,dla]"),
+    ("judgments", "--date", DATE, "--out", "{work}/judgments.csv"),
     ("propensities", "--date", DATE, "--set", "propensities.estimator=affine"),
 )
 
@@ -47,7 +48,8 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
         with TERMINAL.steps("warm-up", len(STEPS), "commands") as step:
             for command in STEPS:
                 with step(None):
-                    if code := run_command([*command, *flags]):
+                    parts = [part.format(work=work) for part in command]
+                    if code := run_command([*parts, *flags]):
                         failure = UserError if code == UserError.exit_code else TemporaryFailure
                         raise failure(
                             f"`ulr {command[0]}` ended with exit code {code}; "

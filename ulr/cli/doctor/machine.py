@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 from ulr.cli.doctor.checks import ERROR, OK, WARNING, Finding
 from ulr.warehouse.storage import Storage
 
-MIN_JAVA, MIN_PYTHON = 17, (3, 11)
+MIN_PYTHON = (3, 10)
+_JAVA_OF_SPARK_3, _JAVA = 8, 17
 GB = 2**30
 LOW_DISK, NO_DISK = 10 * GB, 1 * GB
 _SIZES = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}  # Spark's; bare: MB
@@ -35,9 +38,16 @@ def java() -> Finding:
     if match is None:
         return Finding(ERROR, f"{command} -version prints no version", fix)
     version = int(match[2] or 0) if match[1] == "1" else int(match[1])  # 1.8 is 8
-    if version < MIN_JAVA:
-        return Finding(ERROR, f"{command} is Java {version}; Spark needs {MIN_JAVA} or later", fix)
+    if version < (needed := _needed_java()):
+        return Finding(ERROR, f"{command} is Java {version}; Spark needs {needed} or later", fix)
     return Finding(OK, f"Java {version} at {command}")
+
+
+def _needed_java() -> int:
+    with contextlib.suppress(ImportError):
+        if import_module("pyspark").__version__.startswith("3."):
+            return _JAVA_OF_SPARK_3
+    return _JAVA
 
 
 def python() -> Finding:
