@@ -161,6 +161,8 @@ def _has_checkpoint(work: Path) -> bool:
 
 
 if __name__ == "__main__":
+    # Shells start processes in the background with Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     url, action, place = sys.argv[1:]
     actions: dict[str, Callable[[SparkSession, Path], dict[str, Any]]] = {
         "fit": fit,
