@@ -54,7 +54,7 @@ def fit(spark: SparkSession, folder: Path) -> dict[str, Any]:
     model.stages[1].write().overwrite().save(f"{folder}/model")
     loaded = PipelineModel.load(f"{folder}/pipeline")
     return {
-        "jvm": pyspark.SparkContext._gateway is not None,
+        "jvm": getattr(getattr(pyspark, "SparkContext", None), "_gateway", None) is not None,
         "text": model.stages[1].model_text,
         "scores": scores(model, shown),
         "loaded": scores(loaded, shown),
