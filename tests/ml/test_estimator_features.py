@@ -139,6 +139,13 @@ def test_contributions_of_the_features_add_up_to_the_score(shown, model):
     np.testing.assert_array_equal(why, model.booster.predict(x, pred_contrib=True))
 
 
+def test_a_linear_ranker_has_no_contributions(shown):
+    model = ranker(ranker="linear", method="naive").fit(shown)
+    with pytest.raises(UserError, match="no contributions of a linear ranker"):
+        model.copy().setContribCol("why").transform(shown)
+    assert len(np.unique(predictions(model, shown))) > 700
+
+
 def test_an_estimator_is_saved_with_its_propensities(shown, tmp_path):
     frame = pd.DataFrame({"position": np.arange(1, 7), "theta": 1 / np.arange(1, 7)})
     own = ranker(method="pns", propensities=frame, early_stopping_round=0)

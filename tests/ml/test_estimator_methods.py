@@ -37,6 +37,7 @@ def shown(spark):
             "features": list(ROWS.x.astype(float)),
         }
     )
+    frame = frame.assign(half=frame.position / 2, one=1, none=0)
     return spark.createDataFrame(frame.sample(frac=1, random_state=2)).cache()
 
 
@@ -167,6 +168,10 @@ def test_segments_have_their_own_propensities(shown):
         ({"labelCol": "doc"}, "labelCol = doc has type string; expected numbers"),
         ({"featuresCol": "click"}, "featuresCol = click has type double; expected an array"),
         ({"labelCol": "position"}, "labelCol contains [2-6]; a click is 0 or 1"),
+        ({"positionCol": "half"}, "positionCol has [0-9,]+ null or non-finite values"),
+        ({"positionCol": "one"}, "several rows at position 1; a list shows one document at each"),
+        ({"labelCol": "none"}, "no pairs for unbiased-lambdamart: none of the 480 sessions has"),
+        ({"validationIndicatorCol": "none"}, "no rows to train on, or none to validate on"),
     ],
 )
 def test_a_wrong_parameter_is_one_clear_line(shown, changes, message):

@@ -54,7 +54,7 @@ def fit(spark: SparkSession, folder: Path) -> dict[str, Any]:
     model.stages[1].write().overwrite().save(f"{folder}/model")
     loaded = PipelineModel.load(f"{folder}/pipeline")
     return {
-        "jvm": pyspark.SparkContext._gateway is not None,
+        "jvm": getattr(getattr(pyspark, "SparkContext", None), "_gateway", None) is not None,
         "text": model.stages[1].model_text,
         "scores": scores(model, shown),
         "loaded": scores(loaded, shown),
@@ -161,6 +161,8 @@ def _has_checkpoint(work: Path) -> bool:
 
 
 if __name__ == "__main__":
+    # Shells start processes in the background with Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     url, action, place = sys.argv[1:]
     actions: dict[str, Callable[[SparkSession, Path], dict[str, Any]]] = {
         "fit": fit,

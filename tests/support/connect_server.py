@@ -61,6 +61,7 @@ def _started(log: Path, server: subprocess.Popen[bytes]) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    given = {"SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    given = {"SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")}
     return {**kept, **given, "SPARK_HOME": str(SPARK_HOME)}

@@ -6,10 +6,9 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
@@ -34,6 +33,9 @@ from ulr.features.logged import open_logged
 from ulr.features.reading import read_features
 from ulr.features.shown import ShownQueries
 from ulr.warehouse.tables import Warehouse
+
+if TYPE_CHECKING:  # pyspark-client has none
+    from pyspark import Broadcast
 
 # Tables of rows, each with its place among all; rows of one place have no order.
 Rows = Iterator[tuple[int, pa.Table]]

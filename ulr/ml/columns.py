@@ -35,6 +35,12 @@ def number_column(dataset: DataFrame, name: str, param: str) -> Column:
     return column
 
 
+def integer_column(dataset: DataFrame, name: str, param: str) -> Column:
+    """Return a column of numbers as integers, null where there is a fraction."""
+    column = number_column(dataset, name, param)
+    return F.when(column.cast("double") == F.floor(column.cast("double")), column.cast("int"))
+
+
 def features_column(dataset: DataFrame, names: Names) -> Column:
     """Return the features as array<float>: of an array of numbers, an ML vector, or columns."""
     if isinstance(names, str):

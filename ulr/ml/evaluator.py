@@ -31,7 +31,7 @@ from ulr.engine.tasks import map_batches
 from ulr.errors import UserError
 from ulr.evaluation.metrics import METRICS, EvaluationPlan, is_lower_better
 from ulr.evaluation.totals import Totals, metric_values, read_totals
-from ulr.ml.columns import find_column, number_column
+from ulr.ml.columns import find_column, integer_column, number_column
 from ulr.ml.evaluator_tasks import SUBJECT, evaluate_clicks, evaluate_labels
 from ulr.ml.params import HasSessionCols, make_param, with_accessors
 from ulr.ml.persistence import ParamsReader, ParamsWriter
@@ -107,7 +107,7 @@ class RankingEvaluator(
         columns["position"] = F.lit(1)
         if self.isSet(self.positionCol):
             name = self.getOrDefault(self.positionCol)
-            columns["position"] = number_column(dataset, name, "positionCol").cast("int")
+            columns["position"] = integer_column(dataset, name, "positionCol")
         columns["segment"] = F.lit(None).cast("string")
         if self.isSet(self.segmentCol):
             name = self.getOrDefault(self.segmentCol)

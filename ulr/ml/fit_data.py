@@ -12,7 +12,7 @@ from ulr.config.settings import Settings
 from ulr.engine.session import spark_schema
 from ulr.errors import UserError
 from ulr.features.layout import valid_names
-from ulr.ml.columns import features_column, find_column, number_column
+from ulr.ml.columns import features_column, find_column, integer_column, number_column
 from ulr.ml.params import RankerParams
 from ulr.ml.propensity_param import read_examination
 from ulr.ml.session_pairs import write_session_pairs
@@ -109,13 +109,18 @@ def _columns(params: RankerParams, dataset: DataFrame) -> list[Column]:
     def number(name: str) -> Column:
         return number_column(dataset, params.getOrDefault(getattr(params, name)), name)
 
+    def position() -> Column:
+        if not params.isSet(params.positionCol):
+            return F.lit(1)
+        return integer_column(dataset, params.getOrDefault(params.positionCol), "positionCol")
+
     def optional(name: str) -> Column:
         return text(name) if params.isSet(name) else F.lit(None)
 
     columns = {
         "query_id": text("queryCol") if params.isSet("queryCol") else text("qidCol"),
         "list_id": text("qidCol"),
-        "position": number("positionCol") if params.isSet("positionCol") else F.lit(1),
+        "position": position(),
         "label": number("labelCol"),
         "features": features_column(dataset, params.getOrDefault(params.featuresCol)),
         "doc_id": optional("docCol"),

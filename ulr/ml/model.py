@@ -19,6 +19,7 @@ from ulr.ml.params import RankerParams
 from ulr.ml.persistence import ParamsReader, ParamsWriter
 from ulr.models.booster import arrow_contributions, arrow_scorer, load_booster
 from ulr.models.check import read_checked
+from ulr.models.linear import linear_weights
 from ulr.training.local import TrainedRanker
 
 _MODEL, _RECORD = "model", "record"  # texts of a saved model
@@ -78,6 +79,8 @@ class UnbiasedLambdaMARTModel(
         scored = dataset.withColumn(self.getPredictionCol(), score(features))
         if not self.isSet(self.contribCol):
             return scored
+        if linear_weights(self.model_text) is not None:
+            raise UserError("contribCol is set: LightGBM has no contributions of a linear ranker")
         contributions = arrow_udf(arrow_contributions(self.model_text), "array<double>")
         return scored.withColumn(self.getOrDefault(self.contribCol), contributions(features))
 

@@ -54,6 +54,8 @@ def write_session_pairs(
     """
     spark = rows.sparkSession
     window = write_window(rows, options, Storage(url).child("window"))
+    if not window.files:
+        raise InvalidData("the DataFrame has no rows to train on, or none to validate on")
     if config.psi is not None and config.co_click_variance is None:
         variance = estimate_variance(
             spark, window, config.psi, config.segments, test_fraction=test_fraction

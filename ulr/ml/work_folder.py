@@ -7,6 +7,7 @@ perhaps on another machine, so a task looks whether the folder is the same one.
 from __future__ import annotations
 
 import contextlib
+import logging
 import tempfile
 import time
 import uuid
@@ -21,7 +22,10 @@ from ulr.errors import UserError
 from ulr.warehouse.storage import Storage
 
 _MARKER = "client"
-_TASKS_END_S = 3.0  # above spark.python.task.killTimeout: cancelled tasks run until then
+_QUIET_S = 3.0  # above spark.python.task.killTimeout, after which Spark ends a cancelled task
+_TASKS_END_S = 30.0
+_POLL_S = 0.2
+_LOG = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -35,19 +39,40 @@ def work_folder(spark: SparkSession, work_path: str) -> Iterator[str]:
             "workPath is not set; on a cluster set it to a folder that every executor can reach"
         )
     with contextlib.ExitStack() as stack:
-        root = Storage(work_path or stack.enter_context(tempfile.TemporaryDirectory(prefix="ulr-")))
+        temporary = tempfile.TemporaryDirectory(prefix="ulr-", ignore_cleanup_errors=True)
+        root = Storage(work_path or stack.enter_context(temporary))
         name = f"fit-{uuid.uuid4().hex}"  # several fits may use the same workPath concurrently
-        stack.callback(root.delete, name)
         url = root.child(name)
-        if is_connect(spark):
-            _check_shared(spark, url, work_path)
         try:
+            if is_connect(spark):
+                _check_shared(spark, url, work_path)
             yield url
         except UserError:
             raise
         except BaseException:
-            time.sleep(_TASKS_END_S)  # then no task can write to the folder after its deletion
+            _delete_until_quiet(root, name)
             raise
+        finally:
+            _delete(root, name)
+
+
+def _delete_until_quiet(root: Storage, name: str) -> None:
+    """Delete a folder until no task writes to it any more: cancelled tasks run for a while."""
+    end = time.monotonic() + _TASKS_END_S
+    quiet = time.monotonic() + _QUIET_S
+    while time.monotonic() < min(quiet, end):
+        if root.exists(name):
+            _delete(root, name)
+            quiet = time.monotonic() + _QUIET_S
+        time.sleep(_POLL_S)
+
+
+def _delete(root: Storage, name: str) -> None:
+    """Delete a folder; what is left of it must not hide the result or the error of a fit."""
+    try:
+        root.delete(name)
+    except OSError as error:
+        _LOG.warning("cannot delete %s: %s", root.shown(name), error)
 
 
 def _check_shared(spark: SparkSession, url: str, work_path: str) -> None:
