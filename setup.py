@@ -47,7 +47,7 @@ setup(
         "Jinja2>=3.1",
         "lightgbm>=4.7,<5",
         "MarkupSafe>=2.1",
-        "mlflow>=3,<4",
+        "mlflow>=3.10,<4",
         "numba>=0.61",
         "numpy>=1.26",
         "obstore>=0.8",  # conditional writes on object stores
@@ -83,7 +83,7 @@ setup(
         "onnx": ["onnx>=1.16"],
         "bench": ["duckdb>=1", "xgboost>=3"],
         # An MLflow server with authentication, on PostgreSQL
-        "server": ["mlflow[auth]>=3,<4", "psycopg2-binary>=2.9"],
+        "server": ["mlflow[auth]>=3.10,<4", "psycopg2-binary>=2.9"],
     },
     entry_points={"console_scripts": ["ulr = ulr.cli.main:main"]},
 )
