@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chisquare
 
 from ulr.config.load import load_settings
-from ulr.config.settings import Simulate
+from ulr.config.simulation import Simulate
 from ulr.errors import UserError
 from ulr.experiments.buckets import parse_bucket, permutation
 from ulr.simulate import stage

@@ -16,7 +16,7 @@ from ulr.clicklog.contract import check_pages
 from ulr.clicklog.events import Levels
 from ulr.clicklog.pages import schema_of
 from ulr.clicklog.sources import LogSource
-from ulr.config.settings import Log
+from ulr.config.inputs import Log
 from ulr.engine.names import nearest
 
 _SHOWN = 40  # characters of an expression

@@ -21,7 +21,7 @@ from ulr.clicklog.impressions import PARTS_PER_TASK, read_pages, send_fragments
 from ulr.clicklog.mapping import stored_names
 from ulr.clicklog.parquet import ParquetReader, open_log
 from ulr.clicklog.text import TextReader, open_text
-from ulr.config.settings import Log
+from ulr.config.inputs import Log
 from ulr.engine.shuffle import BLOCK
 from ulr.engine.spark_versions import repartition_by_part
 from ulr.engine.tasks import map_batches

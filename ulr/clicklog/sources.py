@@ -20,7 +20,7 @@ from ulr.clicklog.files import LogFiles, find_log, list_log
 from ulr.clicklog.mapping import check_names, stored_names
 from ulr.clicklog.pages import PageSource, open_pages, reader_of, schema_of
 from ulr.clicklog.spark_log import SparkLog, open_spark_log
-from ulr.config.settings import Log
+from ulr.config.inputs import Log
 from ulr.engine.table_versions import TEXT_BYTES
 
 

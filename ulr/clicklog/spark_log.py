@@ -15,7 +15,7 @@ from ulr.clicklog.files import find_log
 from ulr.clicklog.pages import PageSource, page_source, schema_of
 from ulr.clicklog.tables import CORRUPT, TableReader, select_log, unreadable_rows
 from ulr.clicklog.text import source_url
-from ulr.config.settings import Log, View
+from ulr.config.inputs import Log, View
 from ulr.dates import has_date, with_date
 from ulr.engine.spark_versions import SPARK_FAILED, to_arrow
 from ulr.engine.table_versions import (

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
-from ulr.config.settings import Evaluate, Features
+from ulr.config.inputs import Features
+from ulr.config.settings import Evaluate
 from ulr.errors import UserError
 from ulr.evaluation.metrics import EvaluationPlan
 from ulr.evaluation.tasks import EVALUATED, evaluate_partition

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StructType
 
-from ulr.config.settings import Features
+from ulr.config.inputs import Features
 from ulr.engine.table_versions import estimated_bytes, files_of, pin_version
 from ulr.engine.tables import find_table
 from ulr.engine.tasks import Batches, map_batches, map_items

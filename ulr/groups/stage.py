@@ -14,7 +14,8 @@ from ulr.clicklog.contract import REASONS
 from ulr.clicklog.events import Levels
 from ulr.clicklog.quarantine import reasons_in
 from ulr.clicklog.sources import LogSource, find_source
-from ulr.config.settings import Groups, Log
+from ulr.config.inputs import Log
+from ulr.config.settings import Groups
 from ulr.engine.tasks import partitions_for
 from ulr.errors import InvalidData, TemporaryFailure
 from ulr.groups.output import Targets

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from ulr.config.settings import Features
+from ulr.config.inputs import Features
 from ulr.engine.tasks import partitions_for
 from ulr.features.source import open_features
 from ulr.models.booster import check_features

@@ -9,7 +9,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ulr.config.settings import Features, Pairs
+from ulr.config.inputs import Features
+from ulr.config.settings import Pairs
 from ulr.errors import InvalidData
 from ulr.features.source import open_features
 from ulr.features.stage import WindowInputs, gather_window, repair_window

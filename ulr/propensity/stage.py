@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from ulr.config.settings import Features, Propensities
+from ulr.config.inputs import Features
+from ulr.config.settings import Propensities
 from ulr.engine.failures import reraise_user_errors
 from ulr.errors import InvalidData, UserError
 from ulr.experiments.serving import Plan

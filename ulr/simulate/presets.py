@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ulr.config.settings import Segment, Simulate
+from ulr.config.simulation import Segment, Simulate
 from ulr.experiments.buckets import SHUFFLE
 from ulr.simulate import browsing
 from ulr.simulate.clicks import ClickModel, trust_curve

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
-from ulr.config.settings import Simulate
+from ulr.config.simulation import Simulate
 from ulr.engine.failures import reraise_user_errors
 from ulr.engine.tasks import map_batches
 from ulr.errors import UserError

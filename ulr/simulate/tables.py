@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ulr.config.settings import Simulate
+from ulr.config.simulation import Simulate
 from ulr.engine.columns import list_array, offsets_and_values
 from ulr.features.files import with_names
 from ulr.kernels.layout import Ragged

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import Broadcast
 
-from ulr.config.settings import Simulate
+from ulr.config.simulation import Simulate
 from ulr.simulate import ubi
 from ulr.simulate.clicks import relevance_of
 from ulr.simulate.events import draw_events, with_feedback

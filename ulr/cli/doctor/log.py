@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import Any
 
 from ulr.cli.doctor.checks import ERROR, OK, WARNING, Finding
-from ulr.config.settings import Log, Settings
+from ulr.config.inputs import Log
+from ulr.config.settings import Settings
 from ulr.dates import has_date, parse_dates
 from ulr.errors import UserError
 from ulr.warehouse.storage import Storage
