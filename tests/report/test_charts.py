@@ -72,7 +72,7 @@ def test_ticks_are_round_values(low, high, log, ticks):
 
 def test_tick_labels_are_short():
     labels = [tick_label(value) for value in (-0.2, 0, 1500, 200_000, 3_000_000)]
-    assert labels == ["−0.2", "0", "1500", "200k", "3M"]
+    assert labels == ["−0.2", "0", "1.5k", "200k", "3M"]
 
 
 def test_a_range_of_equal_values_is_not_empty():

@@ -59,7 +59,7 @@ def date_ticks(first: float, last: float, number: int) -> dict[float, str]:
 
 def tick_label(value: float) -> str:
     """Return a short label, with a typographic minus."""
-    if abs(value) >= 1e5:
+    if abs(value) >= 1e3:
         return f"{value / 1e6:g}M" if abs(value) >= 1e6 else f"{value / 1e3:g}k"
     return f"{value:.10g}".replace("-", "−")
 
