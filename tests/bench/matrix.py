@@ -94,7 +94,8 @@ def _environment(row: Row) -> str:
         subprocess.run([interpreter, "-m", "venv", "--clear", folder], check=True)
         pip = [python, "-m", "pip", "install", "-q"]
         subprocess.run([*pip, "wheel"], check=True)
-        subprocess.run([*pip, f"pyspark=={row.spark}", *_wanted(row.lowest)], check=True)
+        spark = "pyspark" if row.lowest else "pyspark[connect]"
+        subprocess.run([*pip, f"{spark}=={row.spark}", *_wanted(row.lowest)], check=True)
         ready.touch()
     return str(python)
 

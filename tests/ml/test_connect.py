@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pyspark
 import pytest
 
 from tests.support.connect_client import joint, pipeline, scores
@@ -11,7 +12,10 @@ from tests.support.connect_server import connect_server, run_client
 from tests.support.shown_sessions import NAMES, shown_sessions
 from ulr.ml.model import UnbiasedLambdaMARTModel
 
-pytestmark = pytest.mark.cluster
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(pyspark.__version__ < "4", reason="Spark Connect is supported from 4.0 on"),
+]
 CORES = 4
 
 

@@ -87,8 +87,11 @@ def cancelled_on_error(spark: SparkSession) -> Iterator[None]:
 
 
 def _tags(spark: SparkSession, name: str, of_context: str, tag: str) -> None:
-    """Call a method of the session, which before Spark 4 a classic one has at its context."""
-    if hasattr(spark, name):
+    """Call a method of a Connect session, or of the context of a classic one.
+
+    Before Spark 4 a classic session has methods of this name that raise an error.
+    """
+    if is_connect(spark):
         getattr(spark, name)(tag)
     else:
         getattr(spark.sparkContext, of_context)(tag)
