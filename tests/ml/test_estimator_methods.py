@@ -34,7 +34,7 @@ def shown(spark):
             "doc": ROWS.doc.to_pylist(),
             "position": ROWS.position,
             "click": ROWS.clicks.astype(float),
-            "features": list(ROWS.x.astype(float)),
+            "features": ROWS.x.astype(float).tolist(),
         }
     )
     frame = frame.assign(half=frame.position / 2, one=1, none=0)
