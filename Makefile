@@ -46,7 +46,7 @@ papers: $(WARM)
 faults: $(READY) java
 	$(BIN)/python -m tests.bench.faults $(FAULTS)
 
-# A night, two workers and the tests of logs on several Spark versions. About 4 minutes a version with 2
+# A night, two workers and the tests of logs on several Spark versions. At most 8 minutes a version with 2
 # cores, after its environment was made.
 matrix: $(READY) java
 	$(BIN)/python -m tests.bench.matrix

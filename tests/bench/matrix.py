@@ -54,7 +54,8 @@ def main() -> int:
     for result in results:
         print(f"| {' | '.join(result)} |")
     models = {model for result in results for model in result[-2:]}
-    return int(len(models) > 1 or any("failed" in result[-3] for result in results))
+    broken = any(re.search("failed|error", result[-3]) for result in results)
+    return int(len(models) > 1 or broken)
 
 
 def _run(row: Row) -> list[str]:
