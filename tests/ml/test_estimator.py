@@ -8,32 +8,16 @@ import pytest
 from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.feature import VectorAssembler
 
+from tests.support.shown_sessions import LIGHTGBM, NAMES, shown_sessions
 from ulr.errors import UserError
 from ulr.ml.estimator import UnbiasedLambdaMART
 from ulr.ml.model import UnbiasedLambdaMARTModel
-
-LIGHTGBM = {"num_leaves": 7, "learning_rate": 0.2, "min_data_in_leaf": 1,
-            "min_sum_hessian_in_leaf": 1.0, "num_threads": 1, "seed": 1}  # fmt: skip
-NAMES = ["x0", "x1", "x2"]
 
 
 @pytest.fixture(scope="module")
 def shown(spark):
     """Return sessions of six documents whose first feature is their relevance."""
-    rng = np.random.default_rng(5)
-    rows = []
-    for session in range(120):
-        x = rng.normal(size=(6, 3))
-        examined = rng.random(6) < 1 / np.arange(1, 7)
-        clicked = examined & (rng.random(6) < 1 / (1 + np.exp(-2 * x[:, 0])))
-        rows += [
-            (f"s{session}", k + 1, float(clicked[k]), session % 4 == 0, *map(float, x[k]))
-            for k in range(6)
-        ]
-    schema = "session string, position int, click double, held_out boolean, " + ", ".join(
-        f"{n} double" for n in NAMES
-    )
-    frame = spark.createDataFrame(rows, schema)
+    frame = shown_sessions(spark)
     return VectorAssembler(inputCols=NAMES, outputCol="features").transform(frame).cache()
 
 

@@ -104,15 +104,6 @@ def select(frame: DataFrame, columns: Sequence[Column], *, setting: str) -> Data
         raise UserError(f"{setting}: {reason_of(error)}") from None
 
 
-def select_mapped(
-    frame: DataFrame, columns: Mapping[str, str], *, setting: str, source: str
-) -> DataFrame:
-    """Return a frame with one column per name, computed by its SQL expression."""
-    chosen = expressions(frame, columns, setting=setting, source=source)
-    with without_ansi(frame.sparkSession):
-        return select(frame, list(chosen.values()), setting=setting)
-
-
 def reason_of(error: Exception) -> str:
     """Return Spark's reason for rejecting a plan as one line without its class and plan."""
     text = str(error).strip()

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ulr.errors import UserError
 from ulr.evaluation.shown import ShownDocuments
 from ulr.kernels.merge import group_keys
 from ulr.propensity.examination import Examination
@@ -70,7 +69,7 @@ def estimate_relevance(
 
     gain: of the highest level of feedback, all of which have the trust bias of clicks.
     """
-    curves = [_alpha_beta(examination, affine) for examination in (pooled, *by_segment.values())]
+    curves = [own.click_rates(affine) for own in (pooled, *by_segment.values())]
     alpha, beta = (np.stack(part) for part in zip(*curves, strict=True))
     beta = gain * beta
     curve = curve_of_groups(shown, by_segment)[shown.group]
@@ -101,14 +100,3 @@ def estimate_relevance(
 def curve_of_groups(shown: ShownDocuments, by_segment: Mapping[str, Examination]) -> np.ndarray:
     """Return the number of the curve of each group (int64): 0 is that of all traffic."""
     return shown.window.tables_of({name: n for n, name in enumerate(by_segment, start=1)})
-
-
-def _alpha_beta(examination: Examination, affine: bool) -> tuple[np.ndarray, np.ndarray]:
-    if not affine:
-        return examination.theta, np.zeros(examination.depth)
-    if examination.alpha is None or examination.beta is None:
-        raise UserError(
-            "evaluate.correction=affine needs alpha and beta; estimate them with "
-            "propensities.estimator=affine, or use evaluate.correction=theta"
-        )
-    return examination.alpha, examination.beta

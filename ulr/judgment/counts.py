@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ulr.engine.columns import hashes, list_array, offsets_and_values, whole
-from ulr.errors import UserError
 from ulr.kernels.layout import Ragged
 from ulr.kernels.merge import group_keys
 from ulr.kernels.relevance import ShownCounts
@@ -80,7 +79,7 @@ def make_curves(
     pooled: Examination, by_segment: Mapping[str, Examination], *, affine: bool
 ) -> Curves:
     """Return the curves. affine: correct clicks for trust bias."""
-    parts = [_alpha_beta(own, affine) for own in (pooled, *by_segment.values())]
+    parts = [own.click_rates(affine) for own in (pooled, *by_segment.values())]
     alpha, beta = (np.stack(part) for part in zip(*parts, strict=True))
     beta = np.clip(beta, 0.0, 0.95)
     alpha = np.clip(alpha, _LEAST, 1 - beta)
@@ -90,17 +89,6 @@ def make_curves(
         covariance = pooled.errors.covariance[:, :width, :, :width]
         covariance = covariance.reshape(len(parts) * width, -1)
     return Curves(alpha, beta, {n: i for i, n in enumerate(by_segment, start=1)}, covariance)
-
-
-def _alpha_beta(own: Examination, affine: bool) -> tuple[np.ndarray, np.ndarray]:
-    if not affine:
-        return own.theta, np.zeros(own.depth)
-    if own.alpha is None or own.beta is None:
-        raise UserError(
-            "evaluate.correction=affine needs alpha and beta; estimate them with "
-            "propensities.estimator=affine, or use evaluate.correction=theta"
-        )
-    return own.alpha, own.beta
 
 
 def by_document(rows: pa.Table) -> pa.Table:

@@ -210,7 +210,3 @@ class RankerParams(
         known |= settings.train.model_dump() | {"test_fraction": 0.0}
         defaults = {name: known[name] for name in SETTINGS}
         self._setDefault(**defaults, lightgbm={}, workPath="", importanceType="split")
-
-    def get_optional(self, name: str) -> Any:
-        """Return a parameter's value, None if it has none."""
-        return self.getOrDefault(name) if self.isDefined(name) else None

@@ -61,6 +61,20 @@ class Examination:
         """The number of positions, K."""
         return self.theta.size
 
+    def click_rates(self, affine: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Return alpha and beta of P(click | position) = alpha R + beta, float64 of shape (K,).
+
+        affine: those under trust bias; else alpha is theta and beta is 0.
+        """
+        if not affine:
+            return self.theta, np.zeros(self.depth)
+        if self.alpha is None or self.beta is None:
+            raise UserError(
+                "evaluate.correction=affine needs alpha and beta; estimate them with "
+                "propensities.estimator=affine, or use evaluate.correction=theta"
+            )
+        return self.alpha, self.beta
+
     def cut(self, depth: int) -> Examination:
         """Return the first `depth` positions, without errors."""
         alpha, beta = (None if x is None else x[:depth] for x in (self.alpha, self.beta))
