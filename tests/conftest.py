@@ -9,7 +9,7 @@ from hypothesis import settings
 
 from tests.support.cluster import JAVA_OPTIONS
 from ulr.config.load import load_settings
-from ulr.engine.session import start_session
+from ulr.engine.spark.session import start_session
 
 # No deadline, because a first call may compile a kernel. CI runs the same examples every time.
 settings.register_profile("ulr", deadline=None, derandomize="CI" in os.environ)

@@ -205,7 +205,7 @@ def time_first_tree(args: argparse.Namespace, files: list[str]) -> dict:
 @contextlib.contextmanager
 def session() -> Iterator[SparkSession]:
     from ulr.config.load import load_settings
-    from ulr.engine.session import start_session
+    from ulr.engine.spark.session import start_session
 
     settings = load_settings(None, ["spark.master=local[2]", "spark.driver.memory=3g"])
     spark = start_session("bench", settings.spark)

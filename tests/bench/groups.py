@@ -30,7 +30,7 @@ from tests.bench.measure import PeakMemory
 from ulr.clicklog.sources import find_source
 from ulr.config.load import load_settings
 from ulr.config.settings import Settings
-from ulr.engine.session import start_session
+from ulr.engine.spark.session import start_session
 from ulr.groups.output import Targets
 from ulr.groups.stage import partitions_of
 from ulr.groups.tasks import write_groups

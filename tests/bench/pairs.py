@@ -26,7 +26,7 @@ from rich.table import Table
 from tests.support.pair_samples import independent_propensities
 from tests.support.worlds import click_log, features_table, groups_table, synthetic_corpus
 from ulr.config.load import load_settings
-from ulr.engine.session import start_session
+from ulr.engine.spark.session import start_session
 from ulr.evaluation.metrics import EvaluationPlan
 from ulr.evaluation.stage import evaluate_models
 from ulr.features.files import find_features

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from ulr.config.load import load_settings
-from ulr.engine.session import start_session
+from ulr.engine.spark.session import start_session
 from ulr.propensity.stage import build_propensities
 from ulr.warehouse.schema import groups_schema
 from ulr.warehouse.storage import Storage

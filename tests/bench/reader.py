@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.bench.groups import CORES, DATE
 from ulr.clicklog.sources import find_source
 from ulr.config.load import load_settings
-from ulr.engine.session import start_session
+from ulr.engine.spark.session import start_session
 from ulr.groups.output import Targets
 from ulr.groups.stage import partitions_of
 from ulr.groups.tasks import write_groups

@@ -21,8 +21,8 @@ from rich.console import Console
 from tests.bench.measure import PeakMemory
 from ulr.config.load import load_settings
 from ulr.engine.columns import list_array
-from ulr.engine.session import start_session
-from ulr.engine.tasks import partitions_for
+from ulr.engine.spark.session import start_session
+from ulr.engine.spark.tasks import partitions_for
 from ulr.features.files import find_features
 from ulr.models.tasks import write_scores
 from ulr.warehouse.schema import features_schema

@@ -103,7 +103,7 @@ def test_the_scratch_folder_is_that_of_the_settings(tmp_path, monkeypatch):
 
 def test_more_workers_than_slots_are_an_error_that_names_the_number(spark, monkeypatch):
     assert "runs 2 tasks at once" in libraries.spark_slots({}, 2).message
-    monkeypatch.setattr("ulr.engine.session.is_readable_on_the_network", lambda conf: True)
+    monkeypatch.setattr("ulr.engine.spark.session.is_readable_on_the_network", lambda conf: True)
     result = libraries.spark_slots({}, 2)
     assert (result.verdict, result.fix) == (WARNING, libraries.ENCRYPT)
     result = libraries.spark_slots({}, 99)

@@ -148,7 +148,7 @@ import os, signal, time
 from pathlib import Path
 from ulr.config.load import load_settings
 from ulr.engine.failures import explain
-from ulr.engine.session import start_session
+from ulr.engine.spark.session import start_session
 settings = dict(load_settings(None).spark) | {
     "master": os.environ["MASTER_URL"], "executor.memory": "600m", "task.maxFailures": 1,
 }

@@ -10,13 +10,13 @@ import sys
 
 import pytest
 
-from ulr.engine.session import is_readable_on_the_network
+from ulr.engine.spark.session import is_readable_on_the_network
 
 RENAMED = ["unshare", "--map-root-user", "--uts", "sh", "-c", 'hostname no.such.name && exec "$@"',
            "sh"]  # fmt: skip
 START = """
 from ulr.config.load import load_settings
-from ulr.engine.session import start_session
+from ulr.engine.spark.session import start_session
 print(start_session("test", load_settings(None).spark).range(5).count())
 """
 
@@ -40,7 +40,7 @@ SECRETS = f"""
 import contextlib, os, json
 from pathlib import Path
 from ulr.config.load import load_settings
-from ulr.engine.session import start_session
+from ulr.engine.spark.session import start_session
 settings = dict(load_settings(None).spark)
 settings |= {{"authenticate": True, "authenticate.secret": {SECRET!r}, "driver.memory": "1g",
              "hadoop.fs.s3a.secret.key": {SECRET!r}, "eventLog.dir": "s3a://k:{SECRET}@bucket"}}

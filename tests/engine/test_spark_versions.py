@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from ulr.engine.spark_versions import arrow_udf, repartition_by_part, to_arrow
+from ulr.engine.spark.versions import arrow_udf, repartition_by_part, to_arrow
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 7, 300])

@@ -17,7 +17,7 @@ from tests.support.waiting import wait_until
 
 PROGRAM = """
 import subprocess, sys, time
-from ulr.engine.stopped_children import watch_children
+from ulr.engine.spark.stopped_children import watch_children
 watch_children(float(sys.argv[1]))
 command = ["bash", "-c", "sleep 600 & echo $!; wait"]
 child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ulr.engine.tasks import TASKS_PER_CORE, deal, map_items, partitions_for
-from ulr.engine.watchdog import WORKER_TIMEOUT
+from ulr.engine.spark.tasks import TASKS_PER_CORE, deal, map_items, partitions_for
+from ulr.engine.spark.watchdog import WORKER_TIMEOUT
 
 
 @given(st.lists(st.integers(0, 10**9), max_size=60), st.integers(1, 12))

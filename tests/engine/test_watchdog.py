@@ -16,7 +16,7 @@ from tests.support.waiting import wait_until
 
 START = """
 import os, signal, time
-from ulr.engine.watchdog import watch_this_process
+from ulr.engine.spark.watchdog import watch_this_process
 print(watch_this_process({timeout}), flush=True)
 """
 STOP = "os.kill(os.getpid(), signal.SIGSTOP)"

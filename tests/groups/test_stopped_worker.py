@@ -11,8 +11,8 @@ from tests.support.logs import broken_log, build, write_parquet
 from tests.support.python_workers import has_ended, kill_all, stop_workers
 from tests.support.table_hashes import table_hashes
 from tests.support.waiting import LIMIT_S, wait_until
-from ulr.engine.spark_versions import SPARK_FAILED
-from ulr.engine.watchdog import WORKER_TIMEOUT
+from ulr.engine.spark.versions import SPARK_FAILED
+from ulr.engine.spark.watchdog import WORKER_TIMEOUT
 
 TIMEOUT_S = 6
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ulr.clicklog.files import LogFiles, check_columns, folder_columns
-from ulr.engine.session import spark_schema
+from ulr.engine.spark.session import spark_schema
 from ulr.errors import UserError
 
 _RAW = "raw"

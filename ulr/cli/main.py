@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 from ulr.cli.result import clear_result, failure_document, result_of, write_result
 from ulr.cli.terminal import on_screen, print_document, print_error
 from ulr.config.load import load_settings
 from ulr.engine.failures import explain, interrupt_behind, summarize
-from ulr.engine.quiet import output_to_log
+from ulr.engine.local.server import start_server
+from ulr.engine.quiet import SUBMITTED, output_to_log
 from ulr.errors import TemporaryFailure, UserError
 from ulr.redact import redact_text
 from ulr.version import __version__
@@ -50,6 +53,19 @@ STAGES = {
     "warm-up": "compile the kernels of all stages ahead of the first night",
     "doctor": "check Java, Spark, memory, disk, warehouse, log, features, MLflow; a fix for each",
 }
+
+# Commands that run no task on an engine, or only if it is asked for.
+WITHOUT_TASKS = {"config", "doctor", "export", "plan-swaps", "registry", "report", "tables"}
+# What workers need; imported by the process that they are forked from.
+PRELOAD = (
+    "ulr.clicklog.text",
+    "ulr.evaluation.tasks",
+    "ulr.groups.tasks",
+    "ulr.models.tasks",
+    "ulr.pairs.tasks",
+    "ulr.propensity.tasks",
+    "ulr.training.distributed.driver",
+)
 
 FAILURE = TemporaryFailure.exit_code
 PIPELINE = "click log -> groups -> propensities -> pairs -> train -> evaluate -> promote -> score"
@@ -109,10 +125,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _command(stage: str, rest: list[str]) -> int:
     with output_to_log(stage):
+        _handle_sigterm()
+        if stage not in WITHOUT_TASKS and SUBMITTED not in os.environ:
+            start_server(PRELOAD)
         module = _module_of(stage)
     args = _command_parser(stage, module).parse_args(rest)
     with on_screen(stage, quiet=args.quiet, json=args.json) as log:
         return _run(module, args, log)
+
+
+def _handle_sigterm() -> None:
+    """Raise KeyboardInterrupt on SIGTERM too, so that workers end and files are removed."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt(number)
 
 
 def _module_of(stage: str) -> ModuleType:

@@ -1,4 +1,4 @@
-"""Progress bars on stderr, if it is a terminal: steps, Spark tasks, training iterations.
+"""Progress bars on stderr, if it is a terminal: steps, tasks, training iterations.
 
 A process has one display. A nested block adds a bar to it.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from rich.progress import (
@@ -22,11 +21,10 @@ from rich.progress import (
 
 from ulr.cli.escape import escape_line
 from ulr.cli.terminal import print_line, print_warning, printing_above, progress_console
+from ulr.engine.interface import Engine
 from ulr.pipeline.events import Events, StepContext
 
-if TYPE_CHECKING:  # import LightGBM and pyspark
-    from pyspark import SparkContext, SparkStageInfo
-
+if TYPE_CHECKING:  # imports LightGBM
     from ulr.training.loop import IterationCallback
 
 _POLL_S = 0.3
@@ -34,7 +32,12 @@ _displays: list[Progress] = []
 
 
 class TerminalEvents(Events):
-    """Events that print results and, if stderr is a terminal, draw progress bars."""
+    """Events that print results and, if stderr is a terminal, draw progress bars.
+
+    engine: whose tasks are followed.
+    """
+
+    engine: Engine | None = None
 
     def line(self, text: str) -> None:
         """Print one result."""
@@ -51,7 +54,7 @@ class TerminalEvents(Events):
 
             @contextlib.contextmanager
             def step(title: str | None) -> Iterator[None]:
-                with self.spark_tasks(title) if title else contextlib.nullcontext():
+                with self.tasks(title) if title else contextlib.nullcontext():
                     yield
                 if bars and bar is not None:
                     bars.advance(bar)
@@ -59,14 +62,15 @@ class TerminalEvents(Events):
             yield step
 
     @contextlib.contextmanager
-    def spark_tasks(self, title: str) -> Iterator[None]:
-        """Draw a progress bar of the tasks of the active Spark stage."""
+    def tasks(self, title: str) -> Iterator[None]:
+        """Draw a progress bar of the tasks that the engine runs."""
         with _display() as bars, _bar(bars, title, None, "tasks") as bar:
-            if bars is None or bar is None:
+            if bars is None or bar is None or self.engine is None:
                 yield
                 return
             done = threading.Event()
-            watcher = threading.Thread(target=_follow, args=(bars, bar, done), daemon=True)
+            follow = (self.engine, bars, bar, done)
+            watcher = threading.Thread(target=_follow, args=follow, daemon=True)
             watcher.start()
             try:
                 yield
@@ -129,22 +133,15 @@ def _bar(
         bars.remove_task(bar)
 
 
-def _follow(bars: Progress, bar: TaskID, done: threading.Event) -> None:
-    """Poll the first active Spark stage until `done`; a new stage resets the bar."""
-    stage, pyspark, py4j = None, import_module("pyspark"), import_module("py4j.protocol")
-    with contextlib.suppress(py4j.Py4JError, OSError):  # the JVM may end before this thread
-        while not done.wait(_POLL_S):
-            context = pyspark.SparkContext._active_spark_context
-            info = _first_active(context) if context else None
-            if info is None:
-                continue
-            if info.stageId != stage:
-                stage = info.stageId
-                bars.reset(bar, total=info.numTasks)
-            bars.update(bar, completed=info.numCompletedTasks)
-
-
-def _first_active(context: SparkContext) -> SparkStageInfo | None:
-    tracker = context.statusTracker()
-    infos = (tracker.getStageInfo(number) for number in sorted(tracker.getActiveStageIds()))
-    return next((info for info in infos if info is not None), None)
+def _follow(engine: Engine, bars: Progress, bar: TaskID, done: threading.Event) -> None:
+    """Poll the running tasks until `done`; other tasks reset the bar."""
+    before = 0
+    while not done.wait(_POLL_S):
+        progress = engine.progress()
+        if progress is None:
+            continue
+        finished, every = progress
+        if every != before:
+            before = every
+            bars.reset(bar, total=every)
+        bars.update(bar, completed=finished)

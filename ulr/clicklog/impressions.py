@@ -9,7 +9,8 @@ the same result, so map tasks and reducers use one `merge`. Fragments travel by 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +18,9 @@ import pyarrow.compute as pc
 
 from ulr.clicklog.sessions import assemble_rows
 from ulr.clicklog.vectors import hash_vectors
+from ulr.engine.blocks import hash_parts, open_table, partition_blocks
 from ulr.engine.columns import hashes, list_array, lists, valid, whole
-from ulr.engine.shuffle import hash_parts, open_table, partition_blocks, unpack
+from ulr.engine.interface import Batches, Blocks
 from ulr.kernels.hashing import hash_words
 from ulr.kernels.layout import Ragged, offsets_of
 from ulr.kernels.merge import group_keys
@@ -31,22 +33,20 @@ _SECOND_SEED = np.array([0x5E55], np.uint64)  # two hashes of a session id: 128 
 _ELEMENTS = ("position", "doc_id", "clicked", FEEDBACK, FEATURES)
 _NO_POSITION = -(2**31)
 
-Batches = Iterator[pa.RecordBatch]
-
 
 def send_fragments(
-    batches: Batches,
+    argument: Any,
     *,
-    read: Callable[[Batches], Batches],
+    read: Callable[[Any], Batches],
     parts: int,
     first_position: int = 1,
-) -> Batches:
+) -> Blocks:
     """Read rows of impressions and yield their fragments as blocks by hash of the session.
 
     first_position: the number of the first position in the log.
     """
     pending: list[pa.Table] = []
-    for batch in read(batches):
+    for batch in read(argument):
         if batch.num_rows:
             pending.append(merge(_from_rows(batch, first_position)))
         if sum(table.nbytes for table in pending) >= SEND_BYTES:
@@ -56,14 +56,14 @@ def send_fragments(
         yield from _blocks(pending, parts)
 
 
-def read_pages(batches: Batches) -> Batches:
+def read_pages(blocks: Blocks) -> Batches:
     """Merge a reducer's fragments and yield pages with `read_schema`."""
     contents = defaultdict(list)
-    for part, _, content in unpack(batches):
+    for part, _, content in blocks:
         contents[part].append(content)
     while contents:
-        _, blocks = contents.popitem()
-        yield from _pages(merge(pa.concat_tables(map(open_table, blocks))))
+        _, own = contents.popitem()
+        yield from _pages(merge(pa.concat_tables(map(open_table, own))))
 
 
 def assemble(batches: Batches, first_position: int = 1) -> Batches:
@@ -194,7 +194,7 @@ def _add(values: np.ndarray, group: np.ndarray, first: np.ndarray) -> np.ndarray
     return np.bincount(group, values, first.size).astype(np.int64)
 
 
-def _blocks(tables: list[pa.Table], parts: int) -> Batches:
+def _blocks(tables: list[pa.Table], parts: int) -> Blocks:
     table = pa.concat_tables(tables).combine_chunks()
     yield from partition_blocks("fragments", table, hash_parts(table["session_id"], parts))
 

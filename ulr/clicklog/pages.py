@@ -1,4 +1,4 @@
-"""Read a click log of any format and layout as Arrow batches of pages in Spark tasks.
+"""Read a click log of any format and layout as Arrow batches of pages in tasks.
 
 Tasks read the files themselves (`parquet`, `text`): Spark's readers would convert every list to
 rows and back. Impressions are sent by hash of the session, to be assembled into pages.
@@ -6,13 +6,12 @@ rows and back. Impressions are sent by hash of the session, to be assembled into
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from ulr.clicklog.contract import CheckedPages, check_pages
 from ulr.clicklog.events import CLICKS_ONLY, Levels
@@ -22,9 +21,14 @@ from ulr.clicklog.mapping import stored_names
 from ulr.clicklog.parquet import ParquetReader, open_log
 from ulr.clicklog.text import TextReader, open_text
 from ulr.config.inputs import Log
-from ulr.engine.shuffle import BLOCK
-from ulr.engine.spark_versions import repartition_by_part
-from ulr.engine.tasks import map_batches
+from ulr.engine.interface import (
+    TASKS_PER_CORE,
+    Batches,
+    Engine,
+    Exchange,
+    Items,
+    Source,
+)
 from ulr.warehouse.schema import (
     FEATURES,
     FEEDBACK,
@@ -36,18 +40,16 @@ from ulr.warehouse.schema import (
     with_columns,
 )
 
-Batches = Iterator[pa.RecordBatch]
-
 
 @dataclass(frozen=True)
 class PageReader:
     """Reads and checks pages in a task.
 
-    read: gives batches with the columns of `reading(pages)`. levels: the events of the log. width:
+    read: of what a task gets, gives batches with the columns of `reading(pages)`. levels: the events of the log. width:
     the number of features of a document in the log; 0: they are not read.
     """
 
-    read: Callable[[Batches], Batches]
+    read: Callable[[Any], Batches]
     levels: Levels = CLICKS_ONLY
     width: int = 0
 
@@ -63,9 +65,9 @@ class PageReader:
 
 @dataclass(frozen=True)
 class PageSource:
-    """A log to read with `map_batches` of `frame`, each task with the reader."""
+    """A log to read by the tasks of a source, each with the reader."""
 
-    frame: DataFrame
+    source: Source
     reader: PageReader
     sessions_are_unique: bool
 
@@ -82,11 +84,11 @@ def schema_of(settings: Log) -> pa.Schema:
     return with_columns(schema, _further(settings.feedback, settings.features))
 
 
-def open_pages(spark: SparkSession, log: LogFiles, settings: Log) -> PageSource:
+def open_pages(engine: Engine, log: LogFiles, settings: Log) -> PageSource:
     """Return files that tasks read as a source of pages."""
-    reader = reader_of(log, settings, spark.sparkContext.defaultParallelism)
-    tasks = spark.range(0, len(reader.tasks), 1, len(reader.tasks))
-    return page_source(tasks, reader.rows, settings, len(reader.tasks))
+    reader = reader_of(log, settings, engine.parallelism)
+    tasks = Items(range(len(reader.tasks)), size=sum(file.size for file in log.files))
+    return page_source(engine, tasks, reader.rows, settings)
 
 
 def reader_of(log: LogFiles, settings: Log, parallelism: int) -> ParquetReader | TextReader:
@@ -99,25 +101,26 @@ def reader_of(log: LogFiles, settings: Log, parallelism: int) -> ParquetReader |
 
 
 def page_source(
-    rows: DataFrame, read: Callable[[Batches], Batches], settings: Log, reducers: int
+    engine: Engine, rows: Source, read: Callable[[Any], Batches], settings: Log
 ) -> PageSource:
-    """Return rows that `read` gives the contract's types as a source of pages.
-
-    reducers: tasks that assemble impressions.
-    """
+    """Return rows that `read` gives the contract's types as a source of pages."""
     levels, width = Levels.of(settings.feedback), settings.feature_count
     if settings.layout == "page":
         return PageSource(rows, PageReader(read, levels, width), sessions_are_unique=False)
-    send = partial(send_fragments, read=read, parts=reducers * PARTS_PER_TASK,
-                   first_position=settings.first_position)  # fmt: skip
-    blocks = map_batches(rows, send, BLOCK)
-    by_session = repartition_by_part(blocks, reducers, F.col("part") % reducers)
+    tasks = TASKS_PER_CORE * engine.parallelism
+    send = partial(
+        send_fragments,
+        read=read,
+        parts=tasks * PARTS_PER_TASK,
+        first_position=settings.first_position,
+    )
+    by_session = Exchange([(rows, send)], tasks * PARTS_PER_TASK, tasks)
     pages = PageReader(read_pages, levels, width)
     return PageSource(by_session, pages, sessions_are_unique=True)
 
 
 def as_read(batches: Batches) -> Batches:
-    """Cast batches from Spark to the types of readers (large strings, time zones)."""
+    """Cast batches that were sent to the types of readers (large strings, time zones)."""
     for batch in batches:
         if batch.num_rows:
             yield batch.cast(reading(pages_of(batch.schema.names), inside=True))

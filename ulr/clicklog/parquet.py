@@ -1,4 +1,4 @@
-"""Read Parquet logs in Spark tasks, from file splits that the driver assigns.
+"""Read Parquet logs in tasks, from file splits that the driver assigns.
 
 Batches are bounded in bytes (`batches`) and get the contract's types (`conform`).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import heapq
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -53,7 +53,7 @@ class Split:
 
 @dataclass(frozen=True)
 class ParquetReader:
-    """Reads the splits of the tasks whose numbers a batch holds; day: the only date to read.
+    """Reads the splits of tasks, by their numbers; day: the only date to read.
 
     schema: under the names of the file. names: those of the rows that are read.
     """
@@ -64,9 +64,9 @@ class ParquetReader:
     day: dt.date | None
     names: list[str]
 
-    def rows(self, batches: Batches) -> Batches:
+    def rows(self, numbers: Iterable[int]) -> Batches:
         """Yield rows with the columns of `reading` of the contract's schema."""
-        for piece, split in self._stored(batches):
+        for piece, split in self._stored(numbers):
             if piece.large:
                 rows = _without_values(piece.rows, split.path, self.schema)
             else:
@@ -74,9 +74,8 @@ class ParquetReader:
             rows = rows.rename_columns(self.names)
             yield rows if self.day is None else rows.filter(on_day(rows["shown_at"], self.day))
 
-    def _stored(self, batches: Batches) -> Iterator[tuple[Piece, Split]]:
+    def _stored(self, numbers: Iterable[int]) -> Iterator[tuple[Piece, Split]]:
         fs, _ = open_filesystem(self.url)
-        numbers = (n for batch in batches for n in batch.column(0).to_pylist())
         for split in (s for n in numbers for s in self.tasks[n]):
             with _opened(fs, split.path) as (stream, file):
                 present = file.schema_arrow.names

@@ -7,21 +7,20 @@ Files with the contract's columns, or with other names for them, are read by tas
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, Protocol
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from ulr.clicklog import parquet, text
 from ulr.clicklog.crashes import crash_of
 from ulr.clicklog.files import LogFiles, find_log, list_log
 from ulr.clicklog.mapping import check_names, stored_names
 from ulr.clicklog.pages import PageSource, open_pages, reader_of, schema_of
-from ulr.clicklog.spark_log import SparkLog, open_spark_log
 from ulr.config.inputs import Log
-from ulr.engine.table_versions import TEXT_BYTES
+from ulr.engine.interface import TEXT_BYTES, Engine
+from ulr.errors import UserError
 
 
 class LogSource(Protocol):
@@ -34,7 +33,7 @@ class LogSource(Protocol):
     def identity(self) -> Any:
         """Files, versions or snapshots that hold the rows."""
 
-    def pages(self, start_spark: Callable[[], SparkSession]) -> PageSource:
+    def pages(self, engine: Engine) -> PageSource:
         """Return the rows to read."""
 
     def names(self) -> list[str]:
@@ -56,7 +55,7 @@ class LogSource(Protocol):
         """Return an error that names the cause of a failed read, if it is known."""
 
     def close(self) -> None:
-        """Release what reading has left in Spark."""
+        """Release what reading has left in the engine."""
 
 
 class FileLog:
@@ -71,9 +70,9 @@ class FileLog:
         """Path, size and time of each file."""
         return self._files.identity
 
-    def pages(self, start_spark: Callable[[], SparkSession]) -> PageSource:
+    def pages(self, engine: Engine) -> PageSource:
         """Return the files as a source of pages."""
-        return open_pages(start_spark(), self._files, self._log)
+        return open_pages(engine, self._files, self._log)
 
     def names(self) -> list[str]:
         """Return the columns of the first file and of its folders."""
@@ -85,8 +84,7 @@ class FileLog:
     def first_rows(self) -> pa.RecordBatch | None:
         """Return the first batch of the first files."""
         reader = replace(reader_of(self._files, self._log, 1), day=None)
-        first = pa.RecordBatch.from_pydict({"id": [0]})
-        return next((rows for rows in reader.rows(iter([first])) if rows.num_rows), None)
+        return next((rows for rows in reader.rows([0]) if rows.num_rows), None)
 
     def size(self) -> int:
         """Return the bytes of the files."""
@@ -105,13 +103,19 @@ class FileLog:
         """Do nothing: tasks hold the files."""
 
 
-def find_source(start_spark: Callable[[], SparkSession], log: Log, date: dt.date) -> LogSource:
+def find_source(engine: Engine, log: Log, date: dt.date) -> LogSource:
     """Return the log of a date; raise UserError if there is none, or a column is wrong."""
     schema = schema_of(log)
     check_names(log.columns, schema, log.layout)
     if is_read_by_tasks(log):
         return FileLog(find_log(log.path or "", date), log)
-    return open_spark_log(start_spark(), log, date)
+    if engine.name != "spark":
+        raise UserError(
+            f"{_needing_spark(log)} is read by Spark: --set engine=spark (pip install "
+            "'ulr[spark]', and Java), or files with the names of the columns in log.columns"
+        )
+    opened: LogSource = import_module("ulr.clicklog.spark_log").open_spark_log(engine, log, date)
+    return opened
 
 
 def is_read_by_tasks(log: Log) -> bool:
@@ -120,4 +124,9 @@ def is_read_by_tasks(log: Log) -> bool:
     return log.path is not None and log.where is None and plain
 
 
-__all__ = ["FileLog", "LogSource", "SparkLog", "find_source", "is_read_by_tasks"]
+def _needing_spark(log: Log) -> str:
+    """Return the first setting of a log that only Spark can read."""
+    for name in ("table", "sql", "where"):
+        if getattr(log, name) is not None:
+            return f"log.{name}"
+    return "an expression in log.columns"

@@ -1,36 +1,83 @@
-"""A log that Spark reads: a table, a query over named views, or files with expressions."""
+"""A log that Spark reads: a table, a query over named views, or files with expressions.
+
+Rows pass through the same checks as those of files.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow.compute as pc
 
+from ulr.clicklog.batches import cut_batch
+from ulr.clicklog.conform import conform, with_problems
 from ulr.clicklog.files import find_log
 from ulr.clicklog.pages import PageSource, page_source, schema_of
-from ulr.clicklog.tables import CORRUPT, TableReader, select_log, unreadable_rows
+from ulr.clicklog.parquet import on_day
 from ulr.clicklog.text import source_url
+from ulr.clicklog.times import END_TIME, FIRST_TIME
 from ulr.config.inputs import Log, View
 from ulr.dates import has_date, with_date
-from ulr.engine.spark_versions import SPARK_FAILED, to_arrow
-from ulr.engine.table_versions import (
+from ulr.engine.interface import Batches, Engine, Rows
+from ulr.engine.spark.catalog import (
+    filter_rows,
+    find_table,
+    keep_on_disk,
+    read_files,
+    run_query,
+)
+from ulr.engine.spark.engine import SparkEngine
+from ulr.engine.spark.log_columns import CORRUPT, Contract, select_log, unreadable_rows
+from ulr.engine.spark.table_versions import (
     VersionedFrame,
     estimated_bytes,
     files_of,
     pin_version,
     relations_in,
 )
-from ulr.engine.tables import filter_rows, find_table, reason_of, run_query
-from ulr.errors import UserError
+from ulr.engine.spark.versions import to_arrow
+from ulr.warehouse.schema import OPTIONAL_COLUMNS
 
-_REDUCERS_PER_CORE = 2
 _SOME_ROWS = 1000
-_CSV = {"header": "true", "escape": '"'}
+_PROBLEM, _RAW = "problem", "raw"  # columns that Spark adds
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """Gives the batches of `select_log` the types of the contract; day: the only date to read."""
+
+    source: str
+    schema: pa.Schema
+    day: dt.date | None
+
+    def rows(self, batches: Batches) -> Batches:
+        """Yield rows with the columns of `reading(schema)`."""
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            for piece in cut_batch(batch):
+                rows = self._conform(piece.rows, piece.large)
+                yield rows if self.day is None else rows.filter(on_day(rows["shown_at"], self.day))
+
+    def _conform(self, batch: pa.RecordBatch, large: bool) -> pa.RecordBatch:
+        own = [n for n in batch.schema.names if n not in (_PROBLEM, _RAW)]
+        values = batch.select(own)
+        if large:
+            arrays = [pa.nulls(batch.num_rows, field.type) for field in self.schema]
+            problems = {"too_large": np.ones(batch.num_rows, bool)}
+            return with_problems(values, arrays, problems, self.source, self.schema)
+        rows = conform(values, self.source, self.schema)
+        for name in (_PROBLEM, _RAW):
+            if batch[name].null_count < batch.num_rows:
+                at = rows.schema.get_field_index(name)
+                text = pc.coalesce(pc.cast(batch[name], pa.string()), rows[name])
+                rows = rows.set_column(at, rows.schema.field(at), text)
+        return rows
 
 
 @dataclass
@@ -41,26 +88,25 @@ class SparkLog:
     the same rows. columns: the names that the log has.
     """
 
-    spark: SparkSession
+    engine: SparkEngine
     log: Log
     date: dt.date
-    rows: DataFrame
+    rows: Any
     identity: list[Any] | None
     pinned: bool
     bytes: int | None
     columns: list[str]
     kept: bool = False
 
-    def pages(self, start_spark: Callable[[], SparkSession]) -> PageSource:
+    def pages(self, engine: Engine) -> PageSource:
         """Return the rows as a source of pages.
 
         Rows without a known version are kept on disk until `close`, so that a second pass reads
         the same ones.
         """
         if self.identity is None and not self.kept:
-            self.rows, self.kept = self.rows.persist(StorageLevel.DISK_ONLY), True
-        reducers = _REDUCERS_PER_CORE * self.spark.sparkContext.defaultParallelism
-        return page_source(self.rows, self._reader().rows, self.log, reducers)
+            self.rows, self.kept = keep_on_disk(self.rows), True
+        return page_source(engine, Rows(self.rows), self._reader().rows, self.log)
 
     def _reader(self) -> TableReader:
         return TableReader(self.log.source, schema_of(self.log), _day(self.log, self.date))
@@ -82,7 +128,7 @@ class SparkLog:
         """Return that the files of the log have changed, if they have."""
         if self.pinned or self.identity is None:
             return ""
-        now = open_spark_log(self.spark, self.log, self.date).identity
+        now = open_spark_log(self.engine, self.log, self.date).identity
         return "" if now == self.identity else f"the files of {self.log.source} were replaced"
 
     def failure(self, error: Exception) -> Exception | None:
@@ -96,8 +142,9 @@ class SparkLog:
             self.kept = False
 
 
-def open_spark_log(spark: SparkSession, log: Log, date: dt.date) -> SparkLog:
+def open_spark_log(engine: SparkEngine, log: Log, date: dt.date) -> SparkLog:
     """Return the log of a date; raise UserError for a wrong table, query, condition or column."""
+    spark = engine.session
     views = {name: _view(spark, name, view, date) for name, view in log.views.items()}
     source = _source(spark, log, date, views)
     unreadable = [rows for view in views.values() for rows in unreadable_rows(view.frame)]
@@ -109,12 +156,13 @@ def open_spark_log(spark: SparkSession, log: Log, date: dt.date) -> SparkLog:
     if source.identity is None or log.where is not None:
         source = _identified(replace(source, frame=frame))
     columns = {name: with_date(text, date) for name, text in log.columns.items()}
-    rows = select_log(frame, columns, schema_of(log), log.source, _day(log, date))
+    contract = Contract(schema_of(log), OPTIONAL_COLUMNS, FIRST_TIME, END_TIME)
+    rows = select_log(frame, columns, contract, log.source, _day(log, date))
     for lines in unreadable:
         rows = rows.unionByName(lines, allowMissingColumns=True)
     size = estimated_bytes(frame)
     names = [name for name in frame.columns if name != CORRUPT]
-    return SparkLog(spark, log, date, rows, source.identity, source.pinned, size, names)
+    return SparkLog(engine, log, date, rows, source.identity, source.pinned, size, names)
 
 
 def _day(log: Log, date: dt.date) -> dt.date | None:
@@ -127,7 +175,7 @@ def _day(log: Log, date: dt.date) -> dt.date | None:
 
 
 def _source(
-    spark: SparkSession, log: Log, date: dt.date, views: Mapping[str, VersionedFrame]
+    spark: Any, log: Log, date: dt.date, views: Mapping[str, VersionedFrame]
 ) -> VersionedFrame:
     if log.table is not None:
         return _table(spark, with_date(log.table, date), "log.table")
@@ -139,11 +187,11 @@ def _source(
     return _query(spark, with_date(log.sql or "", date), views)
 
 
-def _table(spark: SparkSession, name: str, setting: str) -> VersionedFrame:
+def _table(spark: Any, name: str, setting: str) -> VersionedFrame:
     return pin_version(spark, name, find_table(spark, name, setting=setting))
 
 
-def _query(spark: SparkSession, query: str, views: Mapping[str, VersionedFrame]) -> VersionedFrame:
+def _query(spark: Any, query: str, views: Mapping[str, VersionedFrame]) -> VersionedFrame:
     """Return the rows of a query; its version is known if those of all its tables are."""
     for name, view in views.items():
         view.frame.createOrReplaceTempView(name)
@@ -158,7 +206,7 @@ def _query(spark: SparkSession, query: str, views: Mapping[str, VersionedFrame])
     return VersionedFrame(frame, identities, pinned=all(view.pinned for _, view in read))
 
 
-def _view(spark: SparkSession, name: str, view: View, date: dt.date) -> VersionedFrame:
+def _view(spark: Any, name: str, view: View, date: dt.date) -> VersionedFrame:
     if view.table is not None:
         return _identified(_table(spark, with_date(view.table, date), f"log.views.{name}.table"))
     path = with_date(view.path or "", date)
@@ -171,30 +219,6 @@ def _identified(source: VersionedFrame) -> VersionedFrame:
     if source.pinned:
         return source
     return replace(source, identity=files_of(source.frame) or source.identity)
-
-
-def read_files(
-    spark: SparkSession, paths: list[str], form: str, ddl: str | None, setting: str
-) -> DataFrame:
-    """Return the rows of files; raise UserError if there are none.
-
-    ddl: names and types of the columns, as `id string, at bigint`; inferred if None. The text of a
-    line of JSON or CSV that cannot be read is in the column _corrupt_record.
-    """
-    reader = spark.read.format(form)
-    if form == "parquet":
-        reader = reader.option("mergeSchema", "true")
-    else:
-        reader = reader.option("columnNameOfCorruptRecord", CORRUPT)
-    if form == "csv":
-        reader = reader.options(**_CSV)
-    try:
-        if ddl is not None:
-            extra = "" if form == "parquet" or CORRUPT in ddl else f", {CORRUPT} string"
-            reader = reader.schema(ddl + extra)
-        return reader.load(paths)
-    except SPARK_FAILED as error:
-        raise UserError(f"{setting} = {paths[0]}: {reason_of(error)}") from None
 
 
 def source_path(url: str, path: str) -> str:

@@ -1,4 +1,4 @@
-"""Read JSON lines and CSV in Spark tasks, from byte ranges of files that the driver assigns.
+"""Read JSON lines and CSV in tasks, from byte ranges of files that the driver assigns.
 
 A line that cannot be read as a row gets a `problem`, and `raw` contains its text.
 """
@@ -6,7 +6,7 @@ A line that cannot be read as a row gets a `problem`, and `raw` contains its tex
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -50,7 +50,7 @@ class ByteRange:
 
 @dataclass(frozen=True)
 class TextReader:
-    """Reads the byte ranges of the tasks whose numbers a batch holds; day: the only date to read.
+    """Reads the byte ranges of tasks, by their numbers; day: the only date to read.
 
     schema: under the names of the file. names: those of the rows that are read. form: json or csv.
     """
@@ -62,10 +62,9 @@ class TextReader:
     names: list[str]
     form: str
 
-    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rows(self, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
         """Yield rows with the columns of `reading` of the contract's schema."""
         fs, _ = open_filesystem(self.url)
-        numbers = (n for batch in batches for n in batch.column(0).to_pylist())
         for part in (r for n in numbers for r in self.tasks[n]):
             for table in self._tables(fs, part):
                 rows = _with_source(table, part.source, self.schema).rename_columns(self.names)

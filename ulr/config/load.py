@@ -27,6 +27,7 @@ def conf_folder() -> Traversable:
     return installed if installed.is_dir() else Path(__file__).resolve().parents[2] / "conf"
 
 
+_SCALARS = ("engine",)  # settings that are in no section
 # Of these settings one is the source. A layer that sets one of them unsets those of earlier layers.
 _ONE_OF = {("log",): ("path", "table", "sql"), ("log", "views", "*"): ("path", "table")}
 
@@ -122,7 +123,7 @@ def _parse_change(change: str) -> dict[str, Any]:
     """Return `a.b.c=value` as nested sections; keys of `spark` keep their dots."""
     key, equals, text = change.partition("=")
     parts = key.split(".", 1) if key.startswith("spark.") else key.split(".")
-    if not equals or len(parts) < 2 or not all(parts):
+    if not equals or not all(parts) or (len(parts) < 2 and key not in _SCALARS):
         raise UserError(f"--set {change}: expected section.key=value, as in groups.partitions=16")
     try:
         value: Any = yaml.safe_load(text)

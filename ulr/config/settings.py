@@ -24,6 +24,14 @@ class Warehouse(Section):
     views: dict[Literal["duckdb", "spark", "trino"], str]
 
 
+class Local(Section):
+    """The local engine."""
+
+    processes: Count | None
+    scratch: str | None
+    memory_fraction: Annotated[float, Field(gt=0, le=1)]
+
+
 class Groups(Section):
     """Click-pattern histograms."""
 
@@ -204,8 +212,10 @@ class Score(Section):
 
 
 class Settings(Section):
-    """All settings, one section per stage."""
+    """All settings: the engine, then a section per stage."""
 
+    engine: Literal["auto", "local", "spark"]
+    local: Local
     warehouse: Warehouse
     spark: dict[str, str | int | float | bool]
     simulate: Simulate

@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Iterator
 
 from ulr import errors
-from ulr.engine.jvm import MEMORY_HINT, describe_end, describe_signal
+from ulr.engine.exit_codes import MEMORY_HINT, describe_signal
+from ulr.engine.spark.jvm import describe_end
 from ulr.errors import TemporaryFailure, UserError
 
 # In a task's stack trace, or in the error of another worker of the same training.
@@ -24,6 +25,10 @@ _MAX_CHARACTERS = 300
 CANCELLED = "training was cancelled; run again to continue from its last checkpoint"
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_FREE = (
+    "free space in the warehouse and in the temporary folder, or name another folder "
+    "(local.scratch; on Spark, spark.local.dir)"
+)
 # Causes in Spark's reports. The first that matches explains the failure.
 _CAUSES: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
     (re.compile(r"\[SPARK_JOB_CANCELLED\]|Job \d+ cancelled"), lambda _: "the job was cancelled"),
@@ -32,8 +37,7 @@ _CAUSES: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
             r"(?:No space left on device|Disk quota exceeded|database or disk is full)"
             r"(?:: '[^'\n]+')?"
         ),
-        lambda m: f"a disk is full ({m[0]}); free space in the warehouse, in "
-        "spark.local.dir and in the temporary folder",
+        lambda m: f"a disk is full ({m[0]}); {_FREE}",
     ),
     (
         re.compile(r"ExecutorLostFailure \(executor (\S+) [^)]*\) Reason: ([^\n]+)"),

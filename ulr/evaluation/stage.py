@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial, reduce
 from itertools import combinations
@@ -13,13 +13,13 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from pyspark.sql import SparkSession
 
 from ulr.config.inputs import Features
 from ulr.config.settings import Evaluate
+from ulr.engine.interface import Engine
 from ulr.errors import UserError
 from ulr.evaluation.metrics import EvaluationPlan
-from ulr.evaluation.tasks import EVALUATED, evaluate_partition
+from ulr.evaluation.tasks import evaluate_partition
 from ulr.evaluation.totals import STAGE, Totals, metrics_table, read_totals
 from ulr.features.source import open_features
 from ulr.features.split import Split
@@ -50,7 +50,7 @@ class EvaluationOutcome(Outcome):
 
 
 def build_evaluation(
-    start_spark: Callable[[], SparkSession],
+    engine: Engine,
     warehouse: Warehouse,
     dates: Sequence[dt.date],
     models: Mapping[str, str],
@@ -71,7 +71,7 @@ def build_evaluation(
     by_query = evaluate.holdout == "query"
     if by_query and test_fraction == 0:
         raise UserError(NO_HOLDOUT)
-    source = open_features(start_spark, warehouse, features, dates)
+    source = open_features(engine, warehouse, features, dates)
     names = source.names()
     check_features(names, source.where, models)
     window_inputs = WindowInputs(
@@ -83,9 +83,9 @@ def build_evaluation(
     )
 
     def write(metrics: WriteTransaction) -> Totals:
-        window = gather_window(start_spark, window_inputs, force=force)
+        window = gather_window(engine, window_inputs, force=force)
         totals = evaluate_models(
-            start_spark(), window, models, plan, names=names,
+            engine, window, models, plan, names=names,
             split="test" if by_query else "all", test_fraction=test_fraction,
         )  # fmt: skip
         if not totals.sums:
@@ -122,7 +122,7 @@ def _inputs(
 
 
 def evaluate_models(
-    spark: SparkSession,
+    engine: Engine,
     window: WindowTable,
     models: Mapping[str, str],
     plan: EvaluationPlan,
@@ -131,14 +131,14 @@ def evaluate_models(
     split: Split = "all",
     test_fraction: float = 0.0,
 ) -> Totals:
-    """Evaluate models (LightGBM text by name) in Spark tasks; the driver collects totals only.
+    """Evaluate models (LightGBM text by name) in tasks; the driver collects totals only.
 
     names: of the features of the window, if known.
     """
     evaluate = partial(evaluate_partition, models=dict(models), plan=plan.for_tasks(), names=names)
-    tasks = window.map(spark, evaluate, EVALUATED, split=split, test_fraction=test_fraction)
-    parts = (read_totals(row.totals) for row in sorted(tasks.collect()))
-    return reduce(add, parts, Totals()).with_propensity_errors(plan.scatter)
+    parts = window.map(engine, evaluate, split=split, test_fraction=test_fraction)
+    totals = (read_totals(part["totals"][0].as_py()) for part in parts)
+    return reduce(add, totals, Totals()).with_propensity_errors(plan.scatter)
 
 
 def published_totals(warehouse: Warehouse, method: str, text: str) -> Totals | None:

@@ -1,4 +1,4 @@
-"""The evaluation of one partition of a window in a Spark task: queries in, totals out."""
+"""The evaluation of one partition of a window in a task: queries in, totals out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from ulr.features.window import Window, load_window, only_segment
 from ulr.models.booster import load_scorer
 
 Scorer = Callable[[np.ndarray], np.ndarray]
-EVALUATED = "part string, totals string"  # columns of the batches of `evaluate_partition`
 
 
 def evaluate_partition(
@@ -31,7 +30,7 @@ def evaluate_partition(
     """
     scorers = {name: load_scorer(text, name, names) for name, text in models.items()}
     totals = evaluate_queries(queries, scorers, plan)
-    yield pa.RecordBatch.from_pydict({"part": [name], "totals": [totals.to_json()]})
+    yield pa.RecordBatch.from_pydict({"totals": [totals.to_json()]})
 
 
 def evaluate_queries(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib import import_module
 from itertools import islice
 
-from ulr.engine.spark_versions import to_arrow
 from ulr.features.files import LETOR_SUFFIXES, schema_of
 from ulr.features.reading import read_features
 from ulr.features.source import FeatureSource, FeatureTable
@@ -17,6 +17,7 @@ def describe_features(source: FeatureSource) -> str:
     """Return the number, names and types of the features, after reading the first rows."""
     names = source.names()
     if isinstance(source, FeatureTable):
+        to_arrow = import_module("ulr.engine.spark.versions").to_arrow
         batches = to_arrow(source.frame.limit(1)).to_batches()
         rows = [source.layout.rows(batch, source.where) for batch in batches if batch.num_rows]
         types = dict(source.frame.dtypes)

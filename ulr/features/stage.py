@@ -14,9 +14,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
 
-from ulr.engine.tasks import map_items, partitions_for
+from ulr.engine.interface import Batches, Engine, Items, partitions_for
 from ulr.features.source import FeatureSource
 from ulr.features.split import Split, in_split
 from ulr.features.tasks import WindowFiles, write_window
@@ -29,7 +28,6 @@ from ulr.warehouse.stage import publish_if_changed
 from ulr.warehouse.tables import Warehouse
 from ulr.warehouse.transaction import WriteTransaction
 
-Batches = Iterator[pa.RecordBatch]
 TABLE = "window"
 Use = Literal["train", "test"]
 _USES = ("use=train", "use=test")
@@ -75,26 +73,23 @@ class WindowTable:
 
     def map(
         self,
-        spark: SparkSession,
+        engine: Engine,
         function: Callable[[str, pa.Table], Batches],
-        schema: str,
         *,
         split: Split = "all",
         test_fraction: float = 0.0,
         columns: Sequence[str] | None = None,
-    ) -> DataFrame:
-        """Run a function on the name and the queries of each file, one task per file.
+    ) -> list[pa.RecordBatch]:
+        """Run a function on the name and the queries of each file, in the order of the files.
 
         split: which queries to read. columns: of `window_schema`, with query_id; None: all.
         """
         read = partial(_read, function=function, url=self.url, split=split,
                        test_fraction=test_fraction, columns=columns)  # fmt: skip
-        return map_items(spark, self.files, read, schema)
+        return engine.map(Items(self.files), read)
 
 
-def gather_window(
-    start_spark: Callable[[], SparkSession], inputs: WindowInputs, *, force: bool = False
-) -> WindowTable:
+def gather_window(engine: Engine, inputs: WindowInputs, *, force: bool = False) -> WindowTable:
     """Return the window of these inputs; gather and publish it unless that has been done."""
     if not force and (published := _published(inputs)):
         return published
@@ -106,9 +101,10 @@ def gather_window(
         inputs.levels,
     )
     partitions = inputs.partitions or partitions_for(files.size)
+    engine.admit(files.size, "the groups and features of this window")
 
     def write(table: WriteTransaction) -> None:
-        counts = write_window(start_spark(), files, url=table.url, partitions=partitions)
+        counts = write_window(engine, files, url=table.url, partitions=partitions)
         table.publish(counts)
 
     outcome, _ = publish_if_changed(
@@ -123,13 +119,13 @@ def gather_window(
     return _table(warehouse, outcome.manifest)
 
 
-def repair_window(start_spark: Callable[[], SparkSession], inputs: WindowInputs) -> None:
+def repair_window(engine: Engine, inputs: WindowInputs) -> None:
     """Gather the published window of these inputs again if it is damaged.
 
     For a stage that is unchanged and does not read it: other stages and re-runs may.
     """
     if any(warehouse.damage(manifest) for warehouse, manifest in _matching(inputs)):
-        gather_window(start_spark, inputs)
+        gather_window(engine, inputs)
 
 
 def _published(inputs: WindowInputs) -> WindowTable | None:

@@ -15,18 +15,15 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
+from ulr.engine.blocks import open_table, partition_blocks
 from ulr.engine.columns import hashes
-from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
-from ulr.engine.spark_versions import repartition_by_part
-from ulr.engine.tasks import map_batches, map_items
+from ulr.engine.interface import Batches, Blocks, Engine, Exchange, Items
 from ulr.features.files import FeatureFiles, folder_day
 from ulr.features.join import join_features
 from ulr.features.layout import day_field
 from ulr.features.shown import ShownQueries
-from ulr.features.source import FeatureSource, Rows, map_features
+from ulr.features.source import FeatureSource, Rows, feature_rows
 from ulr.features.versions import in_own_order
 from ulr.groups.histograms import partition_of
 from ulr.groups.levels import CLICKS, names_in, with_levels
@@ -35,7 +32,6 @@ from ulr.warehouse.schema import features_schema, groups_schema
 from ulr.warehouse.storage import StoredFile
 from ulr.warehouse.table_files import TableFiles
 
-Batches = Iterator[pa.RecordBatch]
 ROW_GROUP = 8192  # queries
 _FILTER_FROM = 8 << 20  # bytes of features from which a pass over the groups pays off
 _SENT_BYTES = 64 << 20  # held in a map task before they are sent
@@ -62,7 +58,7 @@ class WindowFiles:
 
 
 def write_window(
-    spark: SparkSession,
+    engine: Engine,
     files: WindowFiles,
     *,
     url: str,
@@ -75,34 +71,34 @@ def write_window(
     """
     shown = None
     if files.features.size >= filter_from:
-        shown = spark.sparkContext.broadcast(shown_queries(spark, files))
-    sizes = [file.size for file in files.groups]
-    send_groups = partial(_send_groups, url=files.groups_url, levels=files.levels,
-                          by_day=files.features.by_day, partitions=partitions)  # fmt: skip
+        shown = engine.share(shown_queries(engine, files))
+    send_groups = partial(
+        _send_groups,
+        url=files.groups_url,
+        levels=files.levels,
+        by_day=files.features.by_day,
+        partitions=partitions,
+    )
     send_features = partial(_send_features, partitions=partitions)
-    groups = map_items(spark, files.groups, send_groups, BLOCK, sizes=sizes)
-    features = map_features(spark, files.features, send_features, BLOCK, shown=shown)
-    blocks = groups.union(features)
-    parts = repartition_by_part(blocks, partitions, F.col("part"))
-    ordered = isinstance(files.features, FeatureFiles)
-    join = partial(_join_partition, url=url, ordered=ordered)
+    groups = Items(files.groups, [file.size for file in files.groups])
+    features = feature_rows(files.features, send_features, shown=shown)
+    join = partial(_join_partition, url=url, ordered=isinstance(files.features, FeatureFiles))
     try:
-        rows = map_batches(parts, join, "counts string").collect()
+        batches = engine.map(Exchange([(groups, send_groups), features], partitions), join)
     finally:
         if shown is not None:
-            shown.destroy()
+            shown.close()
     total = Counter(queries=0, groups=0, documents=0)
-    for row in rows:  # one per file
-        total.update(json.loads(row.counts))
+    for batch in batches:  # one per file
+        total.update(json.loads(batch["counts"][0].as_py()))
     return total
 
 
-def shown_queries(spark: SparkSession, files: WindowFiles) -> ShownQueries:
+def shown_queries(engine: Engine, files: WindowFiles) -> ShownQueries:
     """Return the set of queries in the groups; the driver collects 8 bytes for each."""
-    collect = partial(_query_hashes, url=files.groups_url)
-    sizes = [file.size for file in files.groups]
-    rows = map_items(spark, files.groups, collect, "hashes binary", sizes=sizes).collect()
-    return ShownQueries.of([np.frombuffer(row.hashes, np.uint64) for row in rows])
+    source = Items(files.groups, [file.size for file in files.groups])
+    batches = engine.map(source, partial(_query_hashes, url=files.groups_url))
+    return ShownQueries.of([batch["hashes"].to_numpy() for batch in batches])
 
 
 def _query_hashes(files: list[StoredFile], *, url: str) -> Batches:
@@ -111,17 +107,17 @@ def _query_hashes(files: list[StoredFile], *, url: str) -> Batches:
     for file in files:
         ids = pq.read_table(file.path, columns=["query_id"], filesystem=fs, use_threads=False)
         found.append(np.unique(hashes(ids["query_id"])))
-    content = np.unique(np.concatenate(found)).tobytes()
-    yield pa.RecordBatch.from_pydict({"hashes": pa.array([content], pa.binary())})
+    every = np.unique(np.concatenate(found))
+    yield pa.RecordBatch.from_pydict({"hashes": pa.array(every)})
 
 
 def _send_groups(
     files: list[StoredFile], *, url: str, levels: Sequence[str], by_day: bool, partitions: int
-) -> Batches:
+) -> Blocks:
     return _send("groups", _read_groups(files, url, levels, by_day), partitions)
 
 
-def _send_features(rows: Rows, *, partitions: int) -> Batches:
+def _send_features(rows: Rows, *, partitions: int) -> Blocks:
     """Send feature rows in batches with a column `order`: their order over all files."""
     numbered = (
         table.append_column("order", pa.array(np.full(table.num_rows, order)))
@@ -130,7 +126,7 @@ def _send_features(rows: Rows, *, partitions: int) -> Batches:
     return _send("features", numbered, partitions)
 
 
-def _send(kind: str, tables: Iterator[pa.Table], partitions: int) -> Batches:
+def _send(kind: str, tables: Iterator[pa.Table], partitions: int) -> Blocks:
     for table in _in_large_batches(tables):
         yield from partition_blocks(kind, table, partition_of(table, partitions))
 
@@ -162,27 +158,25 @@ def _in_large_batches(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(pending)
 
 
-def _join_partition(batches: Batches, *, url: str, ordered: bool) -> Batches:
+def _join_partition(blocks: Blocks, *, url: str, ordered: bool) -> Batches:
     """Join and write one partition. Equal input gives equal bytes, so a retry overwrites.
 
     ordered: whether the feature rows have an order.
     """
-    blocks: dict[str, list[pa.Table]] = {"groups": [], "features": []}
-    number = None
-    for part, kind, content in unpack(batches):
+    tables_of: dict[str, list[pa.Table]] = {"groups": [], "features": []}
+    number = 0
+    for part, kind, content in blocks:
         number = part
-        blocks[kind].append(open_table(content))
-    if number is None:
-        return
-    if not blocks["groups"]:
+        tables_of[kind].append(open_table(content))
+    if not tables_of["groups"]:
         return
     # Spark fetches blocks in any order; the first of several feature rows must be the same one.
-    in_order = sorted(blocks["features"], key=lambda table: int(table["order"][0].as_py()))
+    in_order = sorted(tables_of["features"], key=lambda table: int(table["order"][0].as_py()))
     tables = [table.drop_columns("order") for table in in_order]
     features = pa.concat_tables(tables or [features_schema.empty_table()])
     if not ordered:
         features = in_own_order(features)
-    window = join_features(pa.concat_tables(blocks["groups"]), features)
+    window = join_features(pa.concat_tables(tables_of["groups"]), features)
     if window.num_rows == 0:
         return
     size = TableFiles(url).write_table(window, f"part-{number:05d}.parquet", row_group=ROW_GROUP)

@@ -1,8 +1,8 @@
 """Find session ids that occur more than once, without shuffling the pages.
 
-Only a 64-bit hash of each good page's id is shuffled, together with the groups. An id whose hash
-occurs once is unique. The few others are *repeated*; only their pages are read again, and compared
-by the ids themselves.
+Only a 64-bit hash of each good page's id is sent, together with the groups. An id whose hash occurs
+once is unique. The few others are *repeated*; only their pages are read again, sent by session, and
+compared by the ids themselves.
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
 from ulr.clicklog.contract import CheckedPages
 from ulr.clicklog.pages import PageReader, PageSource
-from ulr.engine.columns import hashes
-from ulr.engine.session import spark_schema
-from ulr.engine.shuffle import pack_bytes
-from ulr.engine.tasks import map_batches
+from ulr.clicklog.vectors import hash_vectors
+from ulr.engine.blocks import bytes_block, hash_parts, open_table, partition_blocks
+from ulr.engine.columns import hashes, lists, valid, whole
+from ulr.engine.interface import Blocks, Exchange
+from ulr.kernels.hashing import hash_lists, hash_words
 from ulr.warehouse.schema import pages_of, reading, recorded_of
 
-Batches = Iterator[pa.RecordBatch]
+_HELD_BYTES = 64 << 20  # of repeated pages in a task, before they are sent
 
 
 class RepeatedIds:
@@ -54,13 +52,13 @@ class RepeatedIds:
         return np.setdiff1d(pages.good, self.rows(pages), assume_unique=True)
 
 
-def hash_blocks(keys: Sequence[np.ndarray], partitions: int) -> Batches:
+def hash_blocks(keys: Sequence[np.ndarray], partitions: int) -> Blocks:
     """Yield the hashes (uint64) as blocks that send each reducer its range."""
     ordered = _sorted(keys)
     bounds = np.linspace(0, 2.0**64, partitions + 1)[1:-1].astype(np.uint64)
     for part, piece in enumerate(np.split(ordered, np.searchsorted(ordered, bounds))):
         if piece.size:
-            yield pack_bytes(part, "hashes", piece.tobytes())
+            yield bytes_block(part, "hashes", piece.tobytes())
 
 
 def keep_repeated(contents: Iterable[pa.Buffer], limit: int) -> np.ndarray:
@@ -86,36 +84,83 @@ def reducer_limit(limit: int, partitions: int) -> int:
     return min(limit, 2 * limit // partitions + 1000)
 
 
-def later_pages(source: PageSource, repeated: RepeatedIds) -> DataFrame:
-    """Return the good pages to drop: all of a repeated id but the earliest, ties by content."""
-    return _in_turn(source, repeated).where("turn > 1").drop("turn")
+def repeated_pages(source: PageSource, repeated: RepeatedIds, parts: int) -> Exchange:
+    """Return the good pages of repeated ids, those of a session in one part."""
+    send = partial(_send_repeated, reader=source.reader, repeated=repeated, parts=parts)
+    return Exchange([(source.source, send)], parts)
 
 
-def earliest_pages(source: PageSource, repeated: RepeatedIds) -> DataFrame:
-    """Return the good page to keep of each repeated id."""
-    return _in_turn(source, repeated).where("turn = 1").drop("turn")
-
-
-def _in_turn(source: PageSource, repeated: RepeatedIds) -> DataFrame:
-    """Return the good pages of repeated ids, numbered by `turn` from 1 within each id.
+def in_turn(blocks: Blocks, *, first: bool) -> Iterator[pa.RecordBatch]:
+    """Yield pages of repeated ids: the earliest of each id (first), or all others.
 
     Of pages at one time, the order is that of the columns that groups are made of, then that of
     the features and the ranker: these do not change the groups.
     """
-    take = partial(_take_repeated, reader=source.reader, repeated=repeated)
-    pages = map_batches(source.frame, take, spark_schema(reading(source.reader.pages)))
-    names = source.reader.pages.names
-    of_groups, content = F.xxhash64(*recorded_of(names).names), F.xxhash64(*names)
-    order = Window.partitionBy("session_id").orderBy("shown_at", of_groups, content)
-    return pages.withColumn("turn", F.row_number().over(order))
+    table = pa.concat_tables(open_table(content) for _, _, content in blocks)
+    table = table.combine_chunks()
+    recorded = recorded_of(table.column_names).names
+    ids = whole(table["session_id"]).dictionary_encode()
+    order = np.lexsort(
+        (
+            _row_hashes(table, [n for n in table.column_names if n not in recorded]),
+            _row_hashes(table, recorded),
+            whole(table["shown_at"]).cast(pa.int64()).to_numpy(),
+            ids.indices.to_numpy(),
+        )
+    )
+    session = ids.indices.to_numpy()[order]
+    is_first = np.append(True, session[1:] != session[:-1])
+    rows = np.sort(order[is_first == first])
+    yield from table.take(pa.array(rows)).combine_chunks().to_batches()
 
 
-def _take_repeated(batches: Batches, *, reader: PageReader, repeated: RepeatedIds) -> Batches:
-    for batch in reader.read(batches):
+def _send_repeated(
+    argument: object, *, reader: PageReader, repeated: RepeatedIds, parts: int
+) -> Blocks:
+    held: list[pa.Table] = []
+    for batch in reader.read(argument):
         rows = repeated.rows(reader.check(batch))
         if rows.size:
-            taken = batch.take(pa.array(rows))
-            yield taken.cast(reading(pages_of(batch.schema.names)))
+            taken = pa.Table.from_batches([batch.take(pa.array(rows))])
+            held.append(taken.cast(reading(pages_of(batch.schema.names))))
+        if sum(table.nbytes for table in held) >= _HELD_BYTES:
+            yield from _blocks_of(held, parts)
+            held = []
+    if held:
+        yield from _blocks_of(held, parts)
+
+
+def _blocks_of(tables: list[pa.Table], parts: int) -> Blocks:
+    table = pa.concat_tables(tables)
+    yield from partition_blocks("pages", table, hash_parts(table["session_id"], parts))
+
+
+def _row_hashes(table: pa.Table, names: Sequence[str]) -> np.ndarray:
+    """Return a hash (uint64) of some columns of each row."""
+    h = np.zeros(table.num_rows, np.uint64)
+    for name in names:
+        column = whole(table[name])
+        own = np.where(valid(column), _value_hashes(column), np.uint64(0))
+        h = hash_words(own, h)
+    return h
+
+
+def _value_hashes(column: pa.Array) -> np.ndarray:
+    """Return a hash (uint64) of each value; equal values have equal hashes."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _value_hashes(column.dictionary_decode())
+    if pa.types.is_string(kind):
+        return hashes(column)
+    if not pa.types.is_list(kind):
+        numbers = column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        return numbers.astype(np.int64).view(np.uint64)
+    rows = lists(column)
+    if pa.types.is_list(rows.values.type):  # vectors of features
+        values = hash_vectors(pa.chunked_array([rows.values]))
+    else:
+        values = _value_hashes(rows.values)
+    return hash_lists(rows.starts, rows.lengths, values)
 
 
 def _sorted(pieces: Sequence[np.ndarray]) -> np.ndarray:

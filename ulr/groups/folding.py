@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 
 from ulr.clicklog.contract import CheckedPages
-from ulr.engine.shuffle import pack_bytes
+from ulr.engine.blocks import bytes_block
+from ulr.engine.interface import Blocks
 from ulr.groups import logged, rankers
 from ulr.groups.histograms import fold_pages, merge, negate
 from ulr.groups.pending import Pending
 
-Batches = Iterator[pa.RecordBatch]
 GROUPS = "groups"  # kind of blocks
 
 
@@ -32,7 +30,7 @@ class Folder:
         self._features = Pending(logged.KIND, logged.merge_features, partitions)
         self._rankers = Pending(rankers.KIND, rankers.merge_rankers, partitions)
 
-    def add(self, pages: CheckedPages, rows: np.ndarray) -> Batches:
+    def add(self, pages: CheckedPages, rows: np.ndarray) -> Blocks:
         """Fold some pages of a batch (int64)."""
         self.counts["pages"] += self._sign * rows.size
         cut = int((pages.documents.lengths[rows] > self._max_position).sum())
@@ -45,7 +43,7 @@ class Folder:
             yield from self._rankers.add(counted)
         yield from self.add_features(pages, rows)
 
-    def add_features(self, pages: CheckedPages, rows: np.ndarray) -> Batches:
+    def add_features(self, pages: CheckedPages, rows: np.ndarray) -> Blocks:
         """Fold only the features that some pages of a batch (int64) recorded."""
         if pages.features is None:
             return
@@ -54,8 +52,8 @@ class Folder:
             table = table if self._sign > 0 else logged.negate_features(table)
             yield from self._features.add(table)
 
-    def finish(self) -> Batches:
+    def finish(self) -> Blocks:
         """Send what is left, and the counts."""
         for pending in (self._groups, self._rankers, self._features):
             yield from pending.send()
-        yield pack_bytes(0, "counts", json.dumps(self.counts).encode())  # any reducer will do
+        yield bytes_block(0, "counts", json.dumps(self.counts).encode())  # any reducer will do

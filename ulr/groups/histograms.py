@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ulr.clicklog.contract import CheckedPages
+from ulr.engine.blocks import hash_parts
 from ulr.engine.columns import bitmap, hashes, list_array, patterns_of, valid
-from ulr.engine.shuffle import hash_parts
 from ulr.kernels.hashing import SEED, hash_lists, hash_words
 from ulr.kernels.layout import Patterns, Ragged
 from ulr.kernels.merge import group_keys, merge_patterns

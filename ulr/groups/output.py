@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ulr.engine.shuffle import open_table
+from ulr.engine.blocks import open_table
 from ulr.groups import logged, rankers
 from ulr.groups.folding import GROUPS
 from ulr.groups.histograms import with_context

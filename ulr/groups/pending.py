@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from ulr.engine.shuffle import partition_blocks
+from ulr.engine.blocks import partition_blocks
+from ulr.engine.interface import Blocks
 from ulr.groups.histograms import partition_of
 from ulr.groups.parts import PART_BYTES
 
 MERGE_ROWS = 1_000_000  # held in memory before they are merged
 
-Batches = Iterator[pa.RecordBatch]
 # Adds up tables of one kind; the result may be ordered by partition, where there are several.
 Merge = Callable[[Sequence[pa.Table], int], pa.Table]
 
@@ -25,14 +25,14 @@ class Pending:
         self._tables: list[pa.Table] = []
         self._rows = self._bytes = 0
 
-    def add(self, table: pa.Table) -> Batches:
+    def add(self, table: pa.Table) -> Blocks:
         self._hold([*self._tables, table])
         if self._full(1):
             self._hold([self._merge(self._tables, 1)])
             if self._full(2):  # most keys are distinct: merging frees little
                 yield from self.send()
 
-    def send(self) -> Batches:
+    def send(self) -> Blocks:
         """Yield everything that is held as blocks by query."""
         if not self._tables:
             return

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
-
-from pyspark.sql import SparkSession
 
 from ulr.clicklog.contract import REASONS
 from ulr.clicklog.events import Levels
@@ -16,7 +14,7 @@ from ulr.clicklog.quarantine import reasons_in
 from ulr.clicklog.sources import LogSource, find_source
 from ulr.config.inputs import Log
 from ulr.config.settings import Groups
-from ulr.engine.tasks import partitions_for
+from ulr.engine.interface import Engine, partitions_for
 from ulr.errors import InvalidData, TemporaryFailure
 from ulr.groups.output import Targets
 from ulr.groups.tasks import write_groups
@@ -36,7 +34,7 @@ _READINGS = 3  # of a log that changes while it is read
 
 
 def build_groups(
-    start_spark: Callable[[], SparkSession],
+    engine: Engine,
     warehouse: Warehouse,
     date: dt.date,
     *,
@@ -51,11 +49,9 @@ def build_groups(
     removed while the log is read, the log is read again.
     """
     for _ in range(_READINGS):
-        source = find_source(start_spark, log, date)
+        source = find_source(engine, log, date)
         try:
-            outcome = _publish(
-                start_spark, warehouse, source, date, log=log, groups=groups, force=force
-            )
+            outcome = _publish(engine, warehouse, source, date, log=log, groups=groups, force=force)
         except _LogChanged as changed:
             difference = str(changed)
             continue
@@ -74,7 +70,7 @@ class _LogChanged(Exception):
 
 
 def _publish(
-    start_spark: Callable[[], SparkSession],
+    engine: Engine,
     warehouse: Warehouse,
     source: LogSource,
     date: dt.date,
@@ -96,7 +92,8 @@ def _publish(
         features_url = features_tables[0].url if features_tables else None
         with _unchanged(source):
             counts = write_groups(
-                source.pages(start_spark),
+                engine,
+                source.pages(engine),
                 Targets(
                     groups_table.url, quarantine_table.url, features_url, levels, log.feature_names
                 ),

@@ -1,4 +1,4 @@
-"""Spark tasks that turn pages into groups.
+"""Tasks that turn pages into groups.
 
 Map tasks check their pages, fold them into histograms and send each reducer its part; reducers
 merge the parts and write one file each. This takes one shuffle of data already combined, and one
@@ -13,37 +13,28 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from ulr.clicklog.pages import PageReader, PageSource, as_read
 from ulr.clicklog.quarantine import count_reasons, quarantine_rows, sort_quarantine
+from ulr.engine.blocks import bytes_block, hash_parts, open_table, partition_blocks
 from ulr.engine.columns import hashes
-from ulr.engine.shuffle import (
-    BLOCK,
-    hash_parts,
-    open_table,
-    pack_bytes,
-    partition_blocks,
-    unpack,
-)
-from ulr.engine.spark_versions import repartition_by_part
-from ulr.engine.tasks import map_batches
+from ulr.engine.interface import Batches, Blocks, Engine, Exchange
 from ulr.groups.deduplicate import (
     RepeatedIds,
     collect_repeated,
-    earliest_pages,
     hash_blocks,
+    in_turn,
     keep_repeated,
-    later_pages,
     reducer_limit,
+    repeated_pages,
 )
 from ulr.groups.folding import Folder
 from ulr.groups.output import Output, Targets, file_name, remove_features, remove_files
@@ -52,9 +43,6 @@ from ulr.warehouse.table_files import TableFiles
 
 QUARANTINE_BYTES = 64 << 20  # bad rows held in memory before they are sent
 _UNIQUE, _LAST = "-unique", "-last"  # of names of files that replace others
-_RESULT = "part int, counts string, file string, repeated binary"
-
-Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
@@ -68,6 +56,7 @@ class _Written:
 
 
 def write_groups(
+    engine: Engine,
     source: PageSource,
     targets: Targets,
     *,
@@ -76,30 +65,38 @@ def write_groups(
     max_repeated_ids: int,
 ) -> Counter[str]:
     """Write the files of a date's groups, quarantine and features; return the counts."""
-    fold = partial(_fold_pages, reader=source.reader, partitions=partitions,
-                   max_position=max_position, unique=source.sessions_are_unique)  # fmt: skip
+    fold = partial(
+        _fold_pages,
+        reader=source.reader,
+        partitions=partitions,
+        max_position=max_position,
+        unique=source.sessions_are_unique,
+    )
     limit = reducer_limit(max_repeated_ids, partitions)
     finish = partial(_write_part, targets=targets, limit=limit)
-    written = _reduce(map_batches(source.frame, fold, BLOCK), partitions, finish)
-    if not written:  # a plan without tasks: Spark knows that there are no rows
+    written = _reduce(engine, Exchange([(source.source, fold)], partitions), finish)
+    if not written:  # a plan without tasks: there are no rows
         GroupsPart().write(TableFiles(targets.groups), file_name(0))
     repeated = collect_repeated([w.repeated for w in written], partitions, max_repeated_ids)
     corrected: list[_Written] = []
     if not repeated.none:
-        later = partial(_fold_later, reader=source.reader, partitions=partitions,
-                        max_position=max_position)  # fmt: skip
-        blocks = map_batches(later_pages(source, repeated), later, BLOCK)
-        corrected = _reduce(blocks, partitions, partial(_subtract, targets=targets))
+        pages = repeated_pages(source, repeated, partitions)
+        later = partial(
+            _fold_later, reader=source.reader, partitions=partitions, max_position=max_position
+        )
+        subtract = partial(_subtract, targets=targets)
+        corrected = _reduce(engine, Exchange([(pages, later)], partitions), subtract)
         for w in corrected:
             remove_files(targets, w.part)
     total = _total(written, corrected)
     if total.pop("stale_features", 0):
-        counts = _write_features_again(source, repeated, targets, partitions, max_position)
+        counts = _write_features_again(engine, source, repeated, targets, partitions, max_position)
         total.update({name: counts[name] - total[name] for name in ("features", "features_bytes")})
     return total
 
 
 def _write_features_again(
+    engine: Engine,
     source: PageSource,
     repeated: RepeatedIds,
     targets: Targets,
@@ -107,12 +104,13 @@ def _write_features_again(
     max_position: int,
 ) -> Counter[str]:
     """Write the features of a date from the pages that are not subtracted; return their counts."""
-    fold = partial(_fold_features, reader=source.reader, partitions=partitions,
-                   max_position=max_position)  # fmt: skip
-    others = map_batches(source.frame, partial(fold, repeated=repeated), BLOCK)
-    kept = map_batches(earliest_pages(source, repeated), partial(fold, repeated=None), BLOCK)
+    fold = partial(
+        _fold_features, reader=source.reader, partitions=partitions, max_position=max_position
+    )
+    others = source.source, partial(fold, repeated=repeated)
+    kept = repeated_pages(source, repeated, partitions), partial(fold, repeated=None)
     finish = partial(_write_features, targets=targets)
-    written = _reduce(others.union(kept), partitions, finish)
+    written = _reduce(engine, Exchange([others, kept], partitions), finish)
     for part in range(partitions):
         for suffix in ("", _UNIQUE):
             remove_features(targets, part, suffix)
@@ -123,14 +121,18 @@ def _write_features_again(
 
 
 def _reduce(
-    blocks: DataFrame, partitions: int, finish: Callable[[Batches], Batches]
+    engine: Engine, blocks: Exchange, finish: Callable[[Blocks], Batches]
 ) -> list[_Written]:
-    parts = map_batches(repartition_by_part(blocks, partitions, F.col("part")), finish, _RESULT)
+    rows = [row for batch in engine.map(blocks, finish) for row in batch.to_pylist()]
     return [
-        _Written(row.part, Counter(json.loads(row.counts)), Counter(json.loads(row.file)),
-                 np.frombuffer(row.repeated, np.uint64))
-        for row in parts.collect()  # one row per file
-    ]  # fmt: skip
+        _Written(
+            row["part"],
+            Counter(json.loads(row["counts"])),
+            Counter(json.loads(row["file"])),
+            np.frombuffer(row["repeated"], np.uint64),
+        )
+        for row in rows  # one per file
+    ]
 
 
 def _total(written: list[_Written], corrected: list[_Written]) -> Counter[str]:
@@ -149,13 +151,13 @@ def _total(written: list[_Written], corrected: list[_Written]) -> Counter[str]:
 
 
 def _fold_pages(
-    batches: Batches, *, reader: PageReader, partitions: int, max_position: int, unique: bool
-) -> Batches:
+    argument: Any, *, reader: PageReader, partitions: int, max_position: int, unique: bool
+) -> Blocks:
     """Fold the good pages, send the hashes of their session ids, and quarantine bad pages."""
     folder = Folder(partitions, max_position)
     bad: list[pa.Table] = []
     keys: list[np.ndarray] = []
-    for batch in reader.read(batches):
+    for batch in reader.read(argument):
         pages = reader.check(batch)
         good = pages.good
         folder.counts["read"] += batch.num_rows
@@ -174,18 +176,18 @@ def _fold_pages(
         yield from _send_quarantine(bad, partitions)
 
 
-def _send_quarantine(bad: list[pa.Table], partitions: int) -> Batches:
+def _send_quarantine(bad: list[pa.Table], partitions: int) -> Blocks:
     rows = pa.concat_tables(bad)
-    yield pack_bytes(0, "counts", json.dumps(count_reasons(rows)).encode())
+    yield bytes_block(0, "counts", json.dumps(count_reasons(rows)).encode())
     yield from partition_blocks("quarantine", rows, hash_parts(rows["source"], partitions))
 
 
 def _fold_later(
-    batches: Batches, *, reader: PageReader, partitions: int, max_position: int
-) -> Batches:
+    blocks: Blocks, *, reader: PageReader, partitions: int, max_position: int
+) -> Blocks:
     """Fold pages to drop, with negative counts."""
     folder = Folder(partitions, max_position, sign=-1)
-    for batch in as_read(batches):
+    for batch in as_read(in_turn(blocks, first=False)):
         pages = reader.check(batch)
         folder.counts["duplicates"] += batch.num_rows
         yield from folder.add(pages, pages.good)
@@ -193,28 +195,29 @@ def _fold_later(
 
 
 def _fold_features(
-    batches: Batches,
+    argument: Any,
     *,
     reader: PageReader,
     repeated: RepeatedIds | None,
     partitions: int,
     max_position: int,
-) -> Batches:
-    """Fold the features of pages without a repeated id; of all pages that are given, if None."""
+) -> Blocks:
+    """Fold the features of pages without a repeated id; None: of the first page of each id."""
     folder = Folder(partitions, max_position)
-    for batch in as_read(batches) if repeated is None else reader.read(batches):
+    first = as_read(in_turn(argument, first=True)) if repeated is None else None
+    for batch in first or reader.read(argument):
         pages = reader.check(batch)
         rows = pages.good if repeated is None else repeated.other_rows(pages)
         yield from folder.add_features(pages, rows)
     yield from folder.finish()
 
 
-def _write_part(batches: Batches, *, targets: Targets, limit: int) -> Batches:
+def _write_part(blocks: Blocks, *, targets: Targets, limit: int) -> Batches:
     """Merge and write a reducer's part; same input, same bytes, so that a retry may overwrite."""
     counts: Counter[str] = Counter()
     output, bad, keys = Output(targets), list[pa.Table](), list[pa.Buffer]()
     number = None
-    for part, kind, content in unpack(batches):
+    for part, kind, content in blocks:
         number = part
         if kind == "counts":
             counts.update(json.loads(bytes(content)))
@@ -234,7 +237,7 @@ def _write_part(batches: Batches, *, targets: Targets, limit: int) -> Batches:
     yield _result(number, counts, file, keep_repeated(keys, limit))
 
 
-def _subtract(batches: Batches, *, targets: Targets) -> Batches:
+def _subtract(blocks: Blocks, *, targets: Targets) -> Batches:
     """Write a reducer's part again, without the pages to drop.
 
     The new file has another name, so that a retry reads the same input.
@@ -242,7 +245,7 @@ def _subtract(batches: Batches, *, targets: Targets) -> Batches:
     counts: Counter[str] = Counter()
     output = Output(targets)
     number = None
-    for part, kind, content in unpack(batches):
+    for part, kind, content in blocks:
         number = part
         if kind == "counts":
             counts.update(json.loads(bytes(content)))
@@ -254,10 +257,10 @@ def _subtract(batches: Batches, *, targets: Targets) -> Batches:
     yield _result(number, counts, output.write(number, _UNIQUE), np.zeros(0, np.uint64))
 
 
-def _write_features(batches: Batches, *, targets: Targets) -> Batches:
+def _write_features(blocks: Blocks, *, targets: Targets) -> Batches:
     """Write the features of a part under a third name."""
     output, number = Output(targets), None
-    for part, kind, content in unpack(batches):
+    for part, kind, content in blocks:
         number = part
         if kind != "counts":
             output.add(kind, content)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.storagelevel import StorageLevel
-
-from ulr.engine.tasks import partitions_for
+from ulr.engine.interface import Engine, partitions_for
 from ulr.groups.window import groups_files
 from ulr.judgment.counts import Curves, join_curves
 from ulr.judgment.csv_text import Layout
 from ulr.judgment.judge import TAIL, JudgePlan
 from ulr.judgment.prior import PRIOR_DOCUMENTS, Prior, PriorKind, fit_prior
-from ulr.judgment.tasks import documents_of, lines_of, sample_documents
-from ulr.propensity.tasks import count_exposures
-from ulr.warehouse.storage import write_chunks
+from ulr.judgment.tasks import write_documents, write_lines
+from ulr.propensity.tasks import GroupFiles
+from ulr.warehouse.cleanup import remove_unneeded
+from ulr.warehouse.storage import Storage, write_chunks
+from ulr.warehouse.table_files import TableFiles
 from ulr.warehouse.tables import Warehouse
+
+WORK = "judgments"  # folder of the warehouse for documents and lines while they are made
+_READ_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class JudgmentsOutcome:
 
 
 def write_judgments(
-    start_spark: Callable[[], SparkSession],
+    engine: Engine,
     warehouse: Warehouse,
     dates: Sequence[dt.date],
     target: str,
@@ -56,30 +58,39 @@ def write_judgments(
 
     Documents that were shown only below the deepest position with a propensity get none.
     """
-    files = groups_files(warehouse, dates)
-    sizes = [file.size for file in warehouse.storage.stat(files)]
-    shown = count_exposures(
-        start_spark(), warehouse.storage.url, [(0, path) for path in files],
-        max_position=curves.depth,
-    )  # fmt: skip
-    documents = documents_of(shown).persist(StorageLevel.DISK_ONLY)
+    paths = [(0, path) for path in groups_files(warehouse, dates)]
+    groups, storage = GroupFiles(warehouse.storage.url, paths), warehouse.storage
+    folder = uuid.uuid4().hex
+    url = storage.child(WORK, folder)
+    remove_unneeded(storage, WORK, None, 0.0, locked=False)  # of runs that were killed
+    TableFiles(url).mark({})
     try:
-        sample = join_curves(sample_documents(documents, PRIOR_DOCUMENTS), curves)
-        prior = fit_prior(sample.shown, prior_kind)
-        lines = lines_of(
-            documents, JudgePlan(curves, prior, min_impressions), layout(prior),
-            partitions_for(sum(sizes)),
-        )  # fmt: skip
-        counts: Counter[str] = Counter()
-        write_chunks(target, _text(lines, layout(prior), counts))
+        files, sample = write_documents(
+            engine,
+            groups,
+            url,
+            max_position=curves.depth,
+            parts=partitions_for(sum(groups.sizes)),
+            sample=PRIOR_DOCUMENTS,
+        )
+        prior = fit_prior(join_curves(sample, curves).shown, prior_kind)
+        plan = JudgePlan(curves, prior, min_impressions)
+        lines = write_lines(engine, url, files, plan, layout(prior))
+        header = layout(prior).header
+        write_chunks(target, _text(url, header, [file for file, *_ in lines]))
     finally:
-        documents.unpersist()
-    return JudgmentsOutcome(prior, counts["documents"], counts["supported"])
+        storage.delete(WORK, folder)
+        if not storage.folders(WORK):
+            storage.delete(WORK)
+    documents, supported = (sum(counts) for counts in list(zip(*lines, strict=True))[1:])
+    return JudgmentsOutcome(prior, documents, supported)
 
 
-def _text(lines: DataFrame, layout: Layout, counts: Counter[str]) -> Iterator[bytes]:
-    """Yield the file; the driver holds one partition at a time."""
-    yield layout.header
-    for row in lines.toLocalIterator():
-        counts.update(documents=row.documents, supported=row.supported)
-        yield bytes(row.text)
+def _text(url: str, header: bytes, files: Sequence[str]) -> Iterator[bytes]:
+    """Yield the file, a block at a time."""
+    yield header
+    folder = Storage(url)
+    for file in files:
+        with folder.fs.open_input_stream(folder.path(file)) as stream:
+            while block := stream.read(_READ_BYTES):
+                yield block

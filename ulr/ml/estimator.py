@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame
 
 from ulr.config.load import default_settings
 from ulr.config.settings import Settings
-from ulr.engine.cluster import cancelled_on_error
 from ulr.engine.failures import reraise_user_errors
+from ulr.engine.spark.cluster import cancelled_on_error
 from ulr.errors import UserError
 from ulr.ml.fit_data import write_fit_data
 from ulr.ml.model import UnbiasedLambdaMARTModel

@@ -25,9 +25,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ulr.config.load import default_settings
-from ulr.engine.cluster import cancelled_on_error
 from ulr.engine.failures import reraise_user_errors
-from ulr.engine.tasks import map_batches
+from ulr.engine.spark.cluster import cancelled_on_error
+from ulr.engine.spark.tasks import map_batches
 from ulr.errors import UserError
 from ulr.evaluation.metrics import METRICS, EvaluationPlan, is_lower_better
 from ulr.evaluation.totals import Totals, metric_values, read_totals

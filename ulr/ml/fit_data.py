@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ulr.config.settings import Settings
-from ulr.engine.session import spark_schema
+from ulr.engine.spark.session import spark_schema
 from ulr.errors import UserError
 from ulr.features.layout import valid_names
 from ulr.ml.columns import features_column, find_column, integer_column, number_column

@@ -12,7 +12,7 @@ from pyspark.ml.linalg import DenseVector
 from pyspark.ml.util import MLReadable, MLWritable
 from pyspark.sql import DataFrame
 
-from ulr.engine.spark_versions import arrow_udf
+from ulr.engine.spark.versions import arrow_udf
 from ulr.errors import UserError
 from ulr.ml.columns import features_column
 from ulr.ml.params import RankerParams

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pyspark.sql import DataFrame
 
-from ulr.engine.spark_versions import to_arrow
+from ulr.engine.spark.versions import to_arrow
 from ulr.ml.frames import is_pandas, to_table
 from ulr.ml.given import as_examination, examination_for
 from ulr.propensity.examination import BySegment, Examination

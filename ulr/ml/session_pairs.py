@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ulr.engine.tasks import Batches, map_batches
+from ulr.engine.spark.tasks import Batches, map_batches
 from ulr.errors import InvalidData
 from ulr.features.stage import WindowTable
 from ulr.ml.session_rows import RowOptions, window_tables

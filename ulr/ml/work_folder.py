@@ -16,8 +16,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ulr.engine.cluster import is_connect, is_local
-from ulr.engine.tasks import Batches, map_items
+from ulr.engine.spark.cluster import is_connect, is_local
+from ulr.engine.spark.tasks import Batches, map_items
 from ulr.errors import UserError
 from ulr.warehouse.storage import Storage
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from pyspark.sql import SparkSession
-
 from ulr.config.inputs import Features
-from ulr.engine.tasks import partitions_for
+from ulr.engine.interface import Engine, partitions_for
 from ulr.features.source import open_features
 from ulr.models.booster import check_features
 from ulr.models.tasks import write_scores
@@ -17,7 +13,7 @@ from ulr.warehouse.transaction import WriteTransaction
 
 
 def build_scores(
-    start_spark: Callable[[], SparkSession],
+    engine: Engine,
     warehouse: Warehouse,
     *,
     features: Features,
@@ -30,12 +26,12 @@ def build_scores(
 
     partitions: files of the table; None: chosen from the bytes of the features.
     """
-    source = open_features(start_spark, warehouse, features.model_copy(update={"as_of": "latest"}))
+    source = open_features(engine, warehouse, features.model_copy(update={"as_of": "latest"}))
     check_features(source.names(), source.where, {name: model})
     parts = partitions or partitions_for(source.size)
 
     def write(scores: WriteTransaction) -> None:
-        counts = write_scores(start_spark(), source, model, name, url=scores.url, partitions=parts)
+        counts = write_scores(engine, source, model, name, url=scores.url, partitions=parts)
         scores.publish(counts)
 
     outcome, _ = publish_if_changed(

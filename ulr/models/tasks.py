@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
+from ulr.engine.blocks import open_table, partition_blocks
 from ulr.engine.columns import whole
-from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
-from ulr.engine.spark_versions import repartition_by_part
-from ulr.engine.tasks import map_batches
+from ulr.engine.interface import Batches, Blocks, Engine, Exchange
 from ulr.features.matrix import feature_matrix
-from ulr.features.source import FeatureSource, Rows, map_features
+from ulr.features.source import FeatureSource, Rows, feature_rows
 from ulr.groups.histograms import partition_of
 from ulr.kernels.layout import Ragged
 from ulr.models.booster import load_scorer
 from ulr.warehouse.schema import scores_schema
 from ulr.warehouse.table_files import TableFiles
 
-Batches = Iterator[pa.RecordBatch]
 Scorer = Callable[[np.ndarray], np.ndarray]
 
 
@@ -34,7 +30,7 @@ class _Model(NamedTuple):
 
 
 def write_scores(
-    spark: SparkSession,
+    engine: Engine,
     features: FeatureSource,
     model: str,
     name: str,
@@ -48,26 +44,23 @@ def write_scores(
     """
     score = partial(_score, names=features.names(), partitions=partitions,
                     model=_Model(model, name))  # fmt: skip
-    blocks = map_features(spark, features, score, BLOCK)
-    shuffled = repartition_by_part(blocks, partitions, F.col("part"))
-    rows = map_batches(shuffled, partial(_write_part, url=url), "rows long, queries long").collect()
-    return Counter(rows=sum(r.rows for r in rows), queries=sum(r.queries for r in rows))
+    blocks = Exchange([feature_rows(features, score)], partitions)
+    counts = [batch.to_pylist()[0] for batch in engine.map(blocks, partial(_write_part, url=url))]
+    return Counter({name: sum(own[name] for own in counts) for name in ("rows", "queries")})
 
 
-def _score(rows: Rows, *, names: Sequence[str], partitions: int, model: _Model) -> Batches:
+def _score(rows: Rows, *, names: Sequence[str], partitions: int, model: _Model) -> Blocks:
     scorer = load_scorer(model.text, model.name, names)
     for _, table in rows:
         scored = score_rows(table, scorer)
         yield from partition_blocks("scores", scored, partition_of(scored, partitions))
 
 
-def _write_part(batches: Batches, *, url: str) -> Batches:
+def _write_part(blocks: Blocks, *, url: str) -> Batches:
     """Rank and write one partition. Equal input gives equal bytes, so a retry overwrites."""
-    blocks = list(unpack(batches))
-    if not blocks:
-        return
-    table = rank_queries(pa.concat_tables(open_table(content) for _, _, content in blocks))
-    TableFiles(url).write_table(table, f"part-{blocks[0][0]:05d}.parquet")
+    own = list(blocks)
+    table = rank_queries(pa.concat_tables(open_table(content) for _, _, content in own))
+    TableFiles(url).write_table(table, f"part-{own[0][0]:05d}.parquet")
     queries = int((np.asarray(table["rank"]) == 1).sum())
     yield pa.RecordBatch.from_pydict({"rows": [table.num_rows], "queries": [queries]})
 

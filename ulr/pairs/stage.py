@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from ulr.config.inputs import Features
 from ulr.config.settings import Pairs
+from ulr.engine.interface import Engine
 from ulr.errors import InvalidData
 from ulr.features.source import open_features
 from ulr.features.stage import WindowInputs, gather_window, repair_window
@@ -31,7 +30,7 @@ _NOT_IN_FINGERPRINT = ("propensities",)
 
 
 def build_pairs(
-    start_spark: Callable[[], SparkSession],
+    engine: Engine,
     warehouse: Warehouse,
     dates: Sequence[dt.date],
     *,
@@ -45,7 +44,7 @@ def build_pairs(
     feedback: gains of events, by name.
     """
     increments = increments_of(feedback, window_levels(warehouse, dates))
-    source = open_features(start_spark, warehouse, features, dates)
+    source = open_features(engine, warehouse, features, dates)
     window_inputs = WindowInputs(warehouse, dates, source, partitions=pairs.partitions)
     pair_config = replace(
         pair_config_of(pairs, *load_examination(pairs.propensities, warehouse)),
@@ -58,14 +57,14 @@ def build_pairs(
         inputs[CLICK_MODEL] = pair_config.click_model
 
     def write(table: WriteTransaction, health: WriteTransaction) -> None:
-        config, window = pair_config, gather_window(start_spark, window_inputs, force=force)
+        config, window = pair_config, gather_window(engine, window_inputs, force=force)
         if psi is not None and config.co_click_variance is None:
             estimated = estimate_variance(
-                start_spark(), window, psi, config.segments, test_fraction=pairs.test_fraction
+                engine, window, psi, config.segments, test_fraction=pairs.test_fraction
             )
             config = replace(config, co_click_variance=estimated)
         report = write_pairs(
-            start_spark(), window, config, pairs_url=table.url, test_fraction=pairs.test_fraction
+            engine, window, config, pairs_url=table.url, test_fraction=pairs.test_fraction
         )
         if not report.counts["pairs"]:
             raise InvalidData(empty_reason(report.counts, config, source.where))
@@ -87,7 +86,7 @@ def build_pairs(
         force=force,
     )
     if outcome.skipped:
-        repair_window(start_spark, window_inputs)
+        repair_window(engine, window_inputs)
     return outcome
 
 

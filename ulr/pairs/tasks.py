@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import astuple
 from functools import partial, reduce
 from operator import add
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
+from ulr.engine.interface import Batches, Engine
 from ulr.features.stage import WindowTable
 from ulr.features.window import HISTOGRAMS, load_histograms, tables_of
 from ulr.pairs.config import PairConfig
@@ -22,11 +22,9 @@ from ulr.pairs.prior import co_click_sums, prior_variance
 from ulr.pairs.table import PairReport, build_pair_table
 from ulr.warehouse.table_files import TableFiles
 
-Batches = Iterator[pa.RecordBatch]
-
 
 def estimate_variance(
-    spark: SparkSession,
+    engine: Engine,
     window: WindowTable,
     psi: np.ndarray,
     segments: Mapping[str, int],
@@ -35,16 +33,15 @@ def estimate_variance(
 ) -> tuple[float, ...]:
     """Estimate the variance of the prior on co-clicks of every level; psi: (segments, K, K)."""
     add_up = partial(_sum_partition, psi=psi, segments=segments)
-    rows = window.map(
-        spark, add_up, "part string, sums array<array<double>>",
-        split="train", test_fraction=test_fraction, columns=HISTOGRAMS,
-    ).collect()  # fmt: skip
-    sums = sum((np.array(row.sums) for row in sorted(rows)), np.zeros((1, 3)))
+    parts = window.map(
+        engine, add_up, split="train", test_fraction=test_fraction, columns=HISTOGRAMS
+    )
+    sums = sum((np.array(part["sums"][0].as_py()) for part in parts), np.zeros((1, 3)))
     return tuple(map(prior_variance, sums))
 
 
 def write_pairs(
-    spark: SparkSession,
+    engine: Engine,
     window: WindowTable,
     config: PairConfig,
     *,
@@ -53,10 +50,8 @@ def write_pairs(
 ) -> PairReport:
     """Write one file of pairs per partition under `pairs_url`; return their summed report."""
     write = partial(_write_partition, pairs_url=pairs_url, config=config)
-    rows = window.map(
-        spark, write, "part string, report string", split="train", test_fraction=test_fraction
-    ).collect()
-    reports = [_read_report(row.report) for row in sorted(rows)]
+    parts = window.map(engine, write, split="train", test_fraction=test_fraction)
+    reports = [_read_report(part["report"][0].as_py()) for part in parts]
     return reduce(add, reports, PairReport.empty())
 
 
@@ -66,7 +61,7 @@ def _sum_partition(
     levels, segment = load_histograms(queries, psi.shape[-1])
     tables = tables_of(segment, segments)
     sums = [co_click_sums(histograms, tables, psi).tolist() for histograms in levels]
-    yield pa.RecordBatch.from_pydict({"part": [name], "sums": [sums]})
+    yield pa.RecordBatch.from_pydict({"sums": [sums]})
 
 
 def _write_partition(
@@ -78,7 +73,7 @@ def _write_partition(
         report.counts["bytes"] = TableFiles(pairs_url).write_table(table, name, row_group=1024)
     health = [column.tolist() for column in report.health.columns]
     text = json.dumps({"counts": report.counts, "health": health, "size": astuple(report.size)})
-    yield pa.RecordBatch.from_pydict({"part": [name], "report": [text]})
+    yield pa.RecordBatch.from_pydict({"report": [text]})
 
 
 def _read_report(text: str) -> PairReport:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ulr.config.settings import Settings
+from ulr.engine.interface import Engine
 from ulr.errors import RegistryUnavailable
 from ulr.pipeline.events import Events
 from ulr.pipeline.fit import Trial
@@ -28,6 +29,7 @@ class Comparison:
 
 
 def run_comparison(
+    engine: Engine,
     comparison: Comparison,
     trials: Sequence[Trial],
     window: str,
@@ -38,7 +40,7 @@ def run_comparison(
     force: bool = False,
 ) -> TrialResults:
     """Run the trials, show the results, publish the page, and log everything to MLflow."""
-    results = run_trials(comparison.title, trials, window, events, force=force)
+    results = run_trials(engine, comparison.title, trials, window, events, force=force)
     show(results)
     page = report_comparison(
         comparison.kind, comparison.name, results, settings,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # imports LightGBM
     from ulr.training.loop import IterationCallback
 
-# Runs one step as a `with` block; the argument is the title for the Spark tasks inside it, if any.
+# Runs one step as a `with` block; the argument is the title for the tasks inside it, if any.
 StepContext = Callable[[str | None], AbstractContextManager[None]]
 
 
@@ -32,8 +32,8 @@ class Events:
         yield lambda title: contextlib.nullcontext()
 
     @contextlib.contextmanager
-    def spark_tasks(self, title: str) -> Iterator[None]:
-        """Follow the Spark tasks that run in the block."""
+    def tasks(self, title: str) -> Iterator[None]:
+        """Follow the tasks that run in the block."""
         yield
 
     @contextlib.contextmanager

@@ -1,18 +1,15 @@
-"""Train models on published pairs, as many at a time as the cluster has slots for."""
+"""Train models on published pairs, as many at a time as the engine has slots for."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pyspark.sql import SparkSession
-
 from ulr.config.settings import Settings
-from ulr.engine.cluster import task_slots
 from ulr.engine.concurrency import run_concurrently
-from ulr.engine.session import start_session
+from ulr.engine.interface import Engine
 from ulr.pipeline.describe import describe_training
 from ulr.pipeline.events import Events, StepContext
 from ulr.propensity.examination import load_examination
@@ -27,8 +24,6 @@ from ulr.training.stage import (
     unchanged_model,
 )
 from ulr.warehouse.tables import Warehouse
-
-Start = Callable[[], SparkSession]
 
 
 @dataclass(frozen=True)
@@ -45,28 +40,34 @@ class Trial:
         return self.settings.pairs.method
 
 
-def fit(trials: Sequence[Trial], events: Events, *, force: bool = False) -> list[ModelOutcome]:
+def fit(
+    engine: Engine, trials: Sequence[Trial], events: Events, *, force: bool = False
+) -> list[ModelOutcome]:
     """Train every trial whose model is missing or out of date.
 
-    The trials share one Spark session. A model does not depend on how many are trained at a time.
+    A model does not depend on how many are trained at a time.
     """
     plans = [plan_of(trial) for trial in trials]
-    unchanged = [unchanged_model(trial.warehouse, plan, trial.settings.train)
-                 for trial, plan in zip(trials, plans, strict=True)]  # fmt: skip
+    unchanged = [
+        unchanged_model(trial.warehouse, plan, trial.settings.train)
+        for trial, plan in zip(trials, plans, strict=True)
+    ]
     missing = len(trials) if force else unchanged.count(None)
-    start: Start = partial(start_session, "train", trials[0].settings.spark)
-    if missing > 1:
-        session = start()  # before any thread is started
-        start = lambda: session  # noqa: E731
-    concurrent_runs = min(missing, _slots(start(), trials)) if missing > 1 else 1
+    concurrent_runs = min(missing, _slots(engine, trials)) if missing > 1 else 1
     title = f"train, {concurrent_runs} at a time" if concurrent_runs > 1 else "train"
     with events.steps(title, len(trials), "models") as step:
-        fit_one = partial(_fit_one, start=start, concurrent_runs=concurrent_runs, force=force,
-                          step=step, events=events)  # fmt: skip
+        fit_one = partial(
+            _fit_one,
+            engine=engine,
+            concurrent_runs=concurrent_runs,
+            force=force,
+            step=step,
+            events=events,
+        )
         jobs = [partial(fit_one, trial, plan) for trial, plan in zip(trials, plans, strict=True)]
         if concurrent_runs == 1:
             return [job() for job in jobs]
-        return run_concurrently(jobs, concurrent_runs, cancel=start().sparkContext.cancelAllJobs)
+        return run_concurrently(jobs, concurrent_runs, cancel=engine.cancel)
 
 
 def plan_of(trial: Trial) -> TrainPlan:
@@ -77,10 +78,10 @@ def plan_of(trial: Trial) -> TrainPlan:
     return plan_from_settings(settings, theta)
 
 
-def _slots(spark: SparkSession, trials: Sequence[Trial]) -> int:
-    """Return how many trainings can run at a time: by the task slots and the configured limit."""
+def _slots(engine: Engine, trials: Sequence[Trial]) -> int:
+    """Return how many trainings can run at a time: by the engine and the configured limit."""
     workers = max(trial.settings.train.num_workers for trial in trials)
-    slots = max(1, task_slots(spark) // workers)
+    slots = max(1, engine.slots() // workers)
     return min(slots, trials[0].settings.train.max_concurrent_runs or slots)
 
 
@@ -88,7 +89,7 @@ def _fit_one(
     trial: Trial,
     plan: TrainPlan,
     *,
-    start: Start,
+    engine: Engine,
     concurrent_runs: int,
     force: bool,
     step: StepContext,
@@ -96,7 +97,7 @@ def _fit_one(
 ) -> ModelOutcome:
     with step(None), _iteration_callback(trial, plan, events) as on_iteration:
         outcome = build_model(
-            start,
+            engine,
             trial.warehouse,
             plan,
             trial.settings.train,

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ulr.config.settings import Settings
-from ulr.engine.session import start_session
+from ulr.engine.interface import Engine
 from ulr.evaluation.metrics import LOGGING
 from ulr.evaluation.stage import EvaluationOutcome, build_evaluation
 from ulr.evaluation.totals import Totals, metric_values
@@ -35,6 +35,7 @@ def load_model_text(
 
 
 def evaluate_window(
+    engine: Engine,
     warehouse: Warehouse,
     date: str,
     models: Mapping[str, str],
@@ -54,7 +55,7 @@ def evaluate_window(
         elif settings.evaluate.holdout == "query":
             model.check_queries(settings.pairs.test_fraction)
     return build_evaluation(
-        partial(start_session, "evaluate", settings.spark),
+        engine,
         warehouse,
         dates,
         models,
@@ -81,6 +82,7 @@ def estimates_of(outcome: EvaluationOutcome, names: Sequence[str]) -> list[dict[
 
 
 def challenge_champion(
+    engine: Engine,
     date: str,
     settings: Settings,
     *,
@@ -98,7 +100,7 @@ def challenge_champion(
         registry_of(settings),
         warehouse,
         submission_of(warehouse, settings),
-        partial(_evaluate_with_rivals, warehouse, date, settings),
+        partial(_evaluate_with_rivals, engine, warehouse, date, settings),
         settings.promote,
         published_propensities=settings.pairs.propensities == WAREHOUSE,
         dry_run=dry_run,
@@ -108,9 +110,14 @@ def challenge_champion(
 
 
 def _evaluate_with_rivals(
-    warehouse: Warehouse, date: str, settings: Settings, rivals: Mapping[str, str]
+    engine: Engine,
+    warehouse: Warehouse,
+    date: str,
+    settings: Settings,
+    rivals: Mapping[str, str],
 ) -> Totals:
     method = settings.pairs.method
     models = {method: read_model(warehouse, method), **rivals}
     partition = f"{evaluation_name(method)}-against-champion"
-    return evaluate_window(warehouse, date, models, settings, partition=partition).totals
+    outcome = evaluate_window(engine, warehouse, date, models, settings, partition=partition)
+    return outcome.totals

@@ -6,11 +6,9 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
-
 from ulr.config.settings import Settings
 from ulr.dates import held_out
-from ulr.engine.session import start_session
+from ulr.engine.interface import Engine
 from ulr.errors import DamagedTable, UserError
 from ulr.evaluation.metrics import LOGGING
 from ulr.evaluation.totals import Totals, metric_values
@@ -41,6 +39,7 @@ STAGES = ("groups", "propensities", "pairs", "train", "evaluate", "promote")
 class Night:
     """The stages of one date, as the settings define them."""
 
+    engine: Engine
     settings: Settings
     date: dt.date
     force: bool = False
@@ -77,9 +76,6 @@ class Night:
     def _trials(self) -> list[Trial]:
         return [Trial(m, self.warehouse, self.settings.with_method(m)) for m in self.methods]
 
-    def _start(self) -> SparkSession:
-        return start_session("nightly", self.settings.spark)
-
     def _groups(self) -> StageResult:
         outcome = self._build_groups(self.date, force=self.force)
         message, rebuilt = describe_groups(outcome), self._rebuild_damaged()
@@ -87,7 +83,7 @@ class Night:
 
     def _build_groups(self, date: dt.date, *, force: bool = False) -> Outcome:
         return build_groups(
-            self._start, self.warehouse, date, log=self.settings.log,
+            self.engine, self.warehouse, date, log=self.settings.log,
             groups=self.settings.groups, force=force,
         )  # fmt: skip
 
@@ -105,7 +101,7 @@ class Night:
 
     def _propensities(self) -> StageResult:
         outcome = build_propensities(
-            self._start, self.warehouse, self.window(), self.settings.propensities,
+            self.engine, self.warehouse, self.window(), self.settings.propensities,
             features=self.settings.features, plan_file=self.settings.plan_swaps.plan,
             force=self.force,
         )  # fmt: skip
@@ -117,7 +113,7 @@ class Night:
     def _pairs(self) -> StageResult:
         outcomes = [
             build_pairs(
-                self._start, self.warehouse, self.training_dates(), force=self.force,
+                self.engine, self.warehouse, self.training_dates(), force=self.force,
                 pairs=trial.settings.pairs, features=trial.settings.features,
                 feedback=trial.settings.log.feedback,
             )
@@ -126,7 +122,7 @@ class Night:
         return StageResult(describe_pairs(outcomes[0]), all(o.skipped for o in outcomes))
 
     def _train(self) -> StageResult:
-        outcomes = fit(self._trials(), self.events, force=self.force)
+        outcomes = fit(self.engine, self._trials(), self.events, force=self.force)
         message = _joined(describe_training(outcomes[0]).splitlines())
         return StageResult(message, all(outcome.skipped for outcome in outcomes))
 
@@ -134,7 +130,12 @@ class Night:
         metric = self.settings.promote.metric
         models = {method: read_model(self.warehouse, method) for method in self.methods}
         outcome = evaluate_window(
-            self.warehouse, self.evaluation_window(), models, self.settings, force=self.force
+            self.engine,
+            self.warehouse,
+            self.evaluation_window(),
+            models,
+            self.settings,
+            force=self.force,
         )
         value = metric_values(outcome.totals, self.methods[0]).get(metric)
         message = (
@@ -151,7 +152,7 @@ class Night:
 
     def _promote(self) -> StageResult:
         decision = challenge_champion(
-            self.evaluation_window(), self.settings, warn=self.events.warning
+            self.engine, self.evaluation_window(), self.settings, warn=self.events.warning
         )
         message = _joined(describe_decision(decision).splitlines())
         kept = _values(decision.totals, CHAMPION) if decision.outcome == "kept" else {}

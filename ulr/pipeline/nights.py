@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 
 from ulr.config.settings import Settings
+from ulr.engine.interface import Engine
 from ulr.pipeline.describe import describe_expired
 from ulr.pipeline.events import Events, StepContext
 from ulr.pipeline.night import STAGES, Night
@@ -27,6 +28,7 @@ FOLDER = "nights"
 
 
 def run_nights(
+    engine: Engine,
     settings: Settings,
     dates: Sequence[dt.date],
     events: Events,
@@ -46,7 +48,7 @@ def run_nights(
         events.steps("nightly", total, "stages") as step,
     ):
         for date in dates:
-            night = Night(settings, date, force, events)
+            night = Night(engine, settings, date, force, events)
             stages = [
                 (name, _followed(step, f"{date} {name}", run)) for name, run in night.stages()
             ]

@@ -9,11 +9,10 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from ulr.config.settings import Settings
 from ulr.dates import held_out
-from ulr.engine.session import start_session
+from ulr.engine.interface import Engine
 from ulr.evaluation.stage import EvaluationOutcome
 from ulr.groups.window import window_dates
 from ulr.models.published import read_model
@@ -51,25 +50,38 @@ def overlay_of(settings: Settings, name: str) -> OverlayWarehouse:
 
 
 def run_trials(
-    title: str, trials: Sequence[Trial], window: str, events: Events, *, force: bool = False
+    engine: Engine,
+    title: str,
+    trials: Sequence[Trial],
+    window: str,
+    events: Events,
+    *,
+    force: bool = False,
 ) -> TrialResults:
     """Build what is missing and evaluate all trials, by the evaluation settings of the first."""
     first = trials[0]
     with hold(first.warehouse.storage, "", title):
         dates = window_dates(first.warehouse, window, 0)
         trained, evaluated = held_out(dates, first.settings.evaluate.holdout == "time")
-        tables = _propensities(title, trials, dates, events, force)
-        tables += _pairs(title, trials, trained, events, force)
-        tables += fit(trials, events, force=force)
+        tables = _propensities(engine, title, trials, dates, events, force)
+        tables += _pairs(engine, title, trials, trained, events, force)
+        tables += fit(engine, trials, events, force=force)
         span = f"{evaluated[0]}..{evaluated[-1]}"
         texts = {trial.name: read_model(trial.warehouse, trial.method) for trial in trials}
-        with events.spark_tasks(f"{title}: evaluate"):
-            evaluation = evaluate_window(first.warehouse, span, texts, first.settings, force=force)
+        with events.tasks(f"{title}: evaluate"):
+            evaluation = evaluate_window(
+                engine, first.warehouse, span, texts, first.settings, force=force
+            )
     return TrialResults(trials, dates, [*tables, evaluation], evaluation)
 
 
 def _propensities(
-    title: str, trials: Sequence[Trial], dates: list[dt.date], events: Events, force: bool
+    engine: Engine,
+    title: str,
+    trials: Sequence[Trial],
+    dates: list[dt.date],
+    events: Events,
+    force: bool,
 ) -> list[Outcome]:
     """Estimate once per overlay that does not share the propensities of another."""
     outcomes: dict[str, Outcome] = {}
@@ -80,10 +92,9 @@ def _propensities(
             continue
         variant = trial.name.partition("@")[2]
         what = f"propensities of {variant}" if variant else "propensities"
-        start = partial(start_session, "rerun", settings.spark)
-        with events.spark_tasks(f"{title}: {what}"):
+        with events.tasks(f"{title}: {what}"):
             outcomes[url] = build_propensities(
-                start, trial.warehouse, dates, settings.propensities,
+                engine, trial.warehouse, dates, settings.propensities,
                 features=settings.features, plan_file=settings.plan_swaps.plan, force=force,
             )  # fmt: skip
         events.line(_line(what, outcomes[url]))
@@ -91,7 +102,12 @@ def _propensities(
 
 
 def _pairs(
-    title: str, trials: Sequence[Trial], dates: list[dt.date], events: Events, force: bool
+    engine: Engine,
+    title: str,
+    trials: Sequence[Trial],
+    dates: list[dt.date],
+    events: Events,
+    force: bool,
 ) -> list[Outcome]:
     outcomes: list[Outcome] = []
     own = [trial for trial in trials if trial.warehouse.owns("pairs")]
@@ -99,7 +115,7 @@ def _pairs(
         for trial in own:
             with step(f"pairs of {trial.name}"):
                 outcome = build_pairs(
-                    partial(start_session, "rerun", trial.settings.spark),
+                    engine,
                     trial.warehouse,
                     dates,
                     pairs=trial.settings.pairs,

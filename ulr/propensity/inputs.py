@@ -1,9 +1,9 @@
-"""What an estimator reads, and whether it has what it needs; no Spark."""
+"""What an estimator reads, and whether it has what it needs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,15 +11,13 @@ import pyarrow.compute as pc
 from ulr.config.settings import Propensities
 from ulr.errors import UserError
 from ulr.experiments.buckets import is_shuffle, parse_bucket
+from ulr.features.source import FeatureSource
 from ulr.propensity.choice import AUTO
 from ulr.propensity.estimators import NEED_SWAPS, USE_SHUFFLES, theta_of_json
 from ulr.warehouse.storage import Storage
 
-if TYPE_CHECKING:
-    from ulr.features.source import FeatureSource  # imports pyspark
-
 # Raises UserError if the features cannot be read.
-OpenFeatures: TypeAlias = Callable[[], "FeatureSource"]
+OpenFeatures: TypeAlias = Callable[[], FeatureSource]
 
 
 def check_buckets(swaps: pa.Table, positions: int, estimator: str) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
 
 from ulr.config.inputs import Features
 from ulr.config.settings import Propensities
-from ulr.engine.failures import reraise_user_errors
+from ulr.engine.interface import Engine
 from ulr.errors import InvalidData, UserError
 from ulr.experiments.serving import Plan
 from ulr.features.source import open_features
@@ -45,6 +44,7 @@ from ulr.propensity.rankings import RankingTally
 from ulr.propensity.segments import SegmentResult
 from ulr.propensity.swap_counts import counts_of
 from ulr.propensity.tables import curve_table, findings_table, joint_table
+from ulr.propensity.tasks import GroupFiles
 from ulr.warehouse.stage import publish_if_changed
 from ulr.warehouse.tables import Outcome, Warehouse
 from ulr.warehouse.transaction import WriteTransaction
@@ -64,7 +64,7 @@ class PropensityOutcome(Outcome):
 
 
 def build_propensities(
-    start_spark: Callable[[], SparkSession],
+    engine: Engine,
     warehouse: Warehouse,
     dates: Sequence[dt.date],
     settings: Propensities,
@@ -78,7 +78,7 @@ def build_propensities(
     features: for regression_em. plan_file: the plan of the swap experiment, for the check
     `sample_ratio`.
     """
-    opened = _latest_features(start_spark, warehouse, settings, features, dates)
+    opened = _latest_features(engine, warehouse, settings, features, dates)
     plan, text = read_plan(plan_file) if plan_file else (None, "")
     planned = {"plan": {"path": plan_file, "content": text}} if plan_file else {}
     side_tables = [("joint_propensities", ""), ("diagnostics", "")]
@@ -92,12 +92,10 @@ def build_propensities(
         *by_level: WriteTransaction,
     ) -> tuple[list[SegmentResult], str, list[LevelCurve]]:
         before = _published_origins(warehouse)
-        results = estimate_propensities(
-            start_spark, warehouse, dates, settings, plan, features=opened
-        )
+        results = estimate_propensities(engine, warehouse, dates, settings, plan, features=opened)
         levels: list[LevelCurve] = []
         for table in by_level:
-            levels = estimate_levels(start_spark, warehouse, dates, settings, results[0])
+            levels = estimate_levels(engine, warehouse, dates, settings, results[0])
             results[0].findings.extend(level_findings(levels, settings.significance))
             table.write_table(level_table(levels))
             table.publish({"levels": len(levels)})
@@ -134,7 +132,7 @@ def _published_origins(warehouse: Warehouse) -> dict[int, str]:
 
 
 def estimate_propensities(
-    start_spark: Callable[[], SparkSession],
+    engine: Engine,
     warehouse: Warehouse,
     dates: Sequence[dt.date],
     settings: Propensities,
@@ -149,12 +147,12 @@ def estimate_propensities(
             "the groups of these dates contain no page; give other dates, or see the table "
             "`quarantine`"
         )
-    window = _Window(start_spark, warehouse, dates, features)
+    window = _Window(engine, warehouse, dates, features)
     return estimate_from_counts(window, settings, theta=theta, plan=plan)
 
 
 def estimate_levels(
-    start_spark: Callable[[], SparkSession],
+    engine: Engine,
     warehouse: Warehouse,
     dates: Sequence[dt.date],
     settings: Propensities,
@@ -165,14 +163,14 @@ def estimate_levels(
     lowest: the estimates of the lowest level. An estimator that uses neither swaps nor natural rank
     changes gives no curve of a higher level: every position is `insufficient`.
     """
-    files, names = groups_files(warehouse, dates), window_levels(warehouse, dates)
+    names = window_levels(warehouse, dates)
     estimator = lowest.own.estimator
     estimator = SWAPS if estimator == EXTENDED else estimator  # a level has no harvested positions
     own = settings.model_copy(update={"estimator": estimator})
-    window, levels = _Window(start_spark, warehouse, dates), []
+    window, levels = _Window(engine, warehouse, dates), []
     for at, name in enumerate(names):
         events = names[at:]
-        swaps = tasks.count_arms(start_spark, warehouse.storage.url, files, events=events)
+        swaps = window.arms(events)
         curve = lowest.own
         if at:
             counts = WindowCounts(swaps)
@@ -183,9 +181,8 @@ def estimate_levels(
     return levels
 
 
-@reraise_user_errors()
 def drift(
-    start_spark: Callable[[], SparkSession],
+    engine: Engine,
     warehouse: Warehouse,
     windows: Sequence[Sequence[dt.date]],
     settings: Propensities,
@@ -206,34 +203,33 @@ def drift(
     )
     before, after = (
         estimate_propensities(
-            start_spark,
+            engine,
             warehouse,
             dates,
             theta_only,
-            features=_latest_features(start_spark, warehouse, settings, features, dates),
+            features=_latest_features(engine, warehouse, settings, features, dates),
         )[0].curve
         for dates in windows
     )
     return drift_findings(before, after, settings.significance)
 
 
-@reraise_user_errors()
 def plain_rates(
-    start_spark: Callable[[], SparkSession],
+    engine: Engine,
     warehouse: Warehouse,
     dates: Sequence[dt.date],
     *,
     positions: int,
 ) -> tuple[np.ndarray, int]:
     """Return co-click rates of unswapped pages, click rates on the diagonal; and all pages."""
-    rows = build_tallies(start_spark, warehouse, dates).swap_counts(positions)
+    rows = build_tallies(engine, warehouse, dates).swap_counts(positions)
     arm = counts_of(rows, positions).unswapped()
     pages = pc.sum(rows.filter(pc.equal(rows["l"], 0))["sessions"]).as_py() or 0
     return arm.co_clicks / max(arm.sessions, 1), pages
 
 
 def _latest_features(
-    start_spark: Callable[[], SparkSession],
+    engine: Engine,
     warehouse: Warehouse,
     settings: Propensities,
     features: Features | None,
@@ -245,21 +241,21 @@ def _latest_features(
     latest = features
     if features.source == "table":  # the log has features of documents on the days they were shown
         latest = features.model_copy(update={"as_of": "latest"})
-    return cache(lambda: open_features(start_spark, warehouse, latest, dates))
+    return cache(lambda: open_features(engine, warehouse, latest, dates))
 
 
 @dataclass(frozen=True)
 class _Window:
     """The groups to make a pass over, if an estimator needs all pages."""
 
-    start_spark: Callable[[], SparkSession]
+    engine: Engine
     warehouse: Warehouse
     dates: Sequence[dt.date]
     features: OpenFeatures | None = None
 
     @cached_property
     def _tallies(self) -> WindowTallies:
-        return build_tallies(self.start_spark, self.warehouse, self.dates)
+        return build_tallies(self.engine, self.warehouse, self.dates)
 
     def swap_counts(self, max_position: int) -> pa.Table:
         """Return `swap_counts_schema`; dates without tallies are counted."""
@@ -272,12 +268,11 @@ class _Window:
 
     def moments(self, blocks: int) -> pa.Table:
         """Return `moments_schema`."""
-        return self._tallies.moments(self.start_spark, blocks=blocks)
+        return self._tallies.moments(self.engine, blocks=blocks)
 
     def rankings(self, tally: RankingTally) -> RankingSums:
         """Return the sums within displayed rankings."""
-        files = groups_files(self.warehouse, self.dates)
-        return tasks.count_rankings(self.start_spark, self.warehouse.storage.url, files, tally)
+        return tasks.count_rankings(self.engine, self._groups, tally)
 
     def check_features(self, settings: Propensities) -> None:
         """Raise UserError unless there are features for regression-EM."""
@@ -285,28 +280,37 @@ class _Window:
             raise UserError(NO_FEATURES)
         self.features()
 
-    def shown(self, max_position: int, events: Sequence[str] = ()) -> DataFrame:
-        """Return clicks and impressions of each document. events: that are clicks; (): any."""
+    def harvest(self, settings: Propensities, events: Sequence[str] = ()) -> pa.Table:
+        """Return `harvest_schema` of all documents. events: that are clicks; (): any."""
+        return tasks.harvest_table(
+            self.engine,
+            self._groups,
+            max_position=settings.max_position,
+            blocks=settings.harvest.blocks,
+            weight=settings.harvest.weight,
+            events=events,
+        )
+
+    def exposures(self, settings: Propensities) -> Exposures:
+        """Return the exposures for regression-EM."""
+        return tasks.em_exposures(
+            self.engine,
+            self._groups,
+            max_position=settings.max_position,
+            queries=settings.regression_em.queries,
+            blocks=settings.harvest.blocks,
+            features=self.features and self.features(),
+        )
+
+    def arms(self, events: Sequence[str]) -> pa.Table:
+        """Return `swap_counts_schema` of some events."""
+        return tasks.count_arms(self.engine, self._groups, events=events)
+
+    @cached_property
+    def _groups(self) -> GroupFiles:
         files = [
             (day, path)
             for day, date in enumerate(self.dates)
             for path in groups_files(self.warehouse, [date])
         ]
-        url = self.warehouse.storage.url
-        return tasks.count_exposures(
-            self.start_spark(), url, files, max_position=max_position, events=events
-        )
-
-    def harvest(self, settings: Propensities, events: Sequence[str] = ()) -> pa.Table:
-        """Return `harvest_schema` of all documents. events: as of `shown`."""
-        harvest = settings.harvest
-        shown = self.shown(settings.max_position, events)
-        return tasks.harvest_table(shown, blocks=harvest.blocks, weight=harvest.weight)
-
-    def exposures(self, settings: Propensities) -> Exposures:
-        """Return the exposures for regression-EM."""
-        em = settings.regression_em
-        return tasks.em_exposures(
-            self.start_spark(), self.shown(settings.max_position), queries=em.queries,
-            blocks=settings.harvest.blocks, features=self.features and self.features(),
-        )  # fmt: skip
+        return GroupFiles(self.warehouse.storage.url, files)

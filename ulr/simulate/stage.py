@@ -7,17 +7,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from pyspark.sql import SparkSession
 
 from ulr.config.simulation import Simulate
 from ulr.engine.failures import reraise_user_errors
-from ulr.engine.tasks import map_batches
+from ulr.engine.interface import Engine, Items
 from ulr.errors import UserError
 from ulr.features.letor import read_letor
 from ulr.simulate.tables import examination_table, relevance_table
 from ulr.simulate.tasks import (
-    BLOCK_COLUMNS,
-    PAGE_COLUMNS,
     page_files,
     within_click_budget,
     write_blocks,
@@ -38,7 +35,7 @@ def already_written(settings: Simulate) -> dict[str, int] | None:
 
 
 @reraise_user_errors()
-def simulate_log(spark: SparkSession, settings: Simulate) -> dict[str, int]:
+def simulate_log(engine: Engine, settings: Simulate) -> dict[str, int]:
     """Write the simulation, unless it was written with the same settings; return its counts.
 
     A simulation with other settings is replaced.
@@ -56,10 +53,10 @@ def simulate_log(spark: SparkSession, settings: Simulate) -> dict[str, int]:
         target.write_json({"settings": None}, RECORD)
         for name in ("log", "features", "truth"):
             target.delete(name)
-        return _write_all(spark, settings)
+        return _write_all(engine, settings)
     temporary = Storage(f"{target.root}.{uuid.uuid4().hex[:8]}")
     try:
-        counts = _write_all(spark, settings.model_copy(update={"path": temporary.root}))
+        counts = _write_all(engine, settings.model_copy(update={"path": temporary.root}))
         temporary.make_durable()
         target.delete()
         target.fs.move(temporary.root, target.root)
@@ -73,21 +70,19 @@ def _recorded(settings: Simulate) -> dict[str, Any]:
     return settings.model_dump(mode="json", exclude={"path"})
 
 
-def _write_all(spark: SparkSession, settings: Simulate) -> dict[str, int]:
+def _write_all(engine: Engine, settings: Simulate) -> dict[str, int]:
     storage, recorded = Storage(settings.path), _recorded(settings)
-    catalogue = _write_features(spark, settings)
+    catalogue = _write_features(engine, settings)
     storage.write_table(relevance_table(settings, catalogue), "truth", "relevance.parquet")
     storage.write_table(examination_table(settings, catalogue), "truth", "examination.parquet")
     settings = within_click_budget(settings, catalogue)
     files = page_files(settings)
-    shared = spark.sparkContext.broadcast(catalogue)
-    write = partial(write_pages, files=files, catalogue=shared, settings=settings)
-    tasks = spark.range(0, len(files), 1, len(files))
-    rows = map_batches(tasks, write, PAGE_COLUMNS).collect()
-    shared.unpersist()
+    shared = engine.share(catalogue)
+    written = engine.map(Items(files), partial(write_pages, catalogue=shared, settings=settings))
+    shared.close()
     counts = {
-        "pages": sum(r.pages for r in rows),
-        "clicks": sum(r.clicks for r in rows),
+        "pages": sum(batch["pages"][0].as_py() for batch in written),
+        "clicks": sum(batch["clicks"][0].as_py() for batch in written),
         "files": len(files),
         "queries": len(catalogue.names.queries),
         "documents": len(catalogue.names.documents),
@@ -96,19 +91,18 @@ def _write_all(spark: SparkSession, settings: Simulate) -> dict[str, int]:
     return counts
 
 
-def _write_features(spark: SparkSession, settings: Simulate) -> Catalogue:
+def _write_features(engine: Engine, settings: Simulate) -> Catalogue:
     """Write the features block by block; only labels and scores return to the driver."""
     world = _world(settings)
     names = world.names()
     learned = max(MIN_RANKER_QUERIES, round(len(names.queries) * settings.ranker_queries))
     ranker = weak_ranker(world.block(0), learned)
-    shared = spark.sparkContext.broadcast(world)
+    shared = engine.share(world)
     write = partial(write_blocks, world=shared, ranker=ranker, path=settings.path)
-    tasks = spark.range(0, world.blocks, 1, world.blocks)
-    rows = sorted(map_batches(tasks, write, BLOCK_COLUMNS).collect(), key=lambda r: r.number)
-    shared.unpersist()
-    labels = np.concatenate([np.frombuffer(r.labels, np.int32) for r in rows])
-    scores = np.concatenate([np.frombuffer(r.scores, np.float32) for r in rows])
+    written = engine.map(Items(range(world.blocks)), write)
+    shared.close()
+    labels = np.concatenate([np.frombuffer(b["labels"][0].as_py(), np.int32) for b in written])
+    scores = np.concatenate([np.frombuffer(b["scores"][0].as_py(), np.float32) for b in written])
     return Catalogue(names, labels, scores, world.max_label)
 
 

@@ -1,4 +1,4 @@
-"""Spark tasks of the simulator: a task writes blocks of features or files of pages.
+"""Tasks of the simulator: a task writes blocks of features or files of pages.
 
 A block or a file is drawn from a random stream named after it, so that its content does not depend
 on the task that writes it.
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import Broadcast
 
 from ulr.config.simulation import Simulate
+from ulr.engine.interface import Batches, Shared
 from ulr.simulate import ubi
 from ulr.simulate.clicks import relevance_of
 from ulr.simulate.events import draw_events, with_feedback
@@ -30,15 +30,11 @@ from ulr.simulate.traffic import (
     query_shares,
     rank_catalogue,
 )
-from ulr.simulate.world import LinearRanker, World
+from ulr.simulate.world import LinearRanker
 from ulr.warehouse.storage import Storage
 
-BLOCK_COLUMNS = "number bigint, labels binary, scores binary"
-PAGE_COLUMNS = "pages bigint, clicks bigint"
 PAGES_PER_BLOCK = 65_536
 DAY_US = 86_400_000_000
-
-Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
@@ -61,26 +57,22 @@ def page_files(settings: Simulate) -> list[PageFile]:
     ]
 
 
-def write_blocks(
-    batches: Batches, *, world: Broadcast[World], ranker: LinearRanker, path: str
-) -> Batches:
+def write_blocks(numbers: list[int], *, world: Shared, ranker: LinearRanker, path: str) -> Batches:
     """Write blocks of features; yield their labels and production scores."""
     storage = Storage(path)
-    for number in _numbers(batches):
+    for number in numbers:
         block = world.value.block(number)
         storage.write_table(features_table(block), "features", f"part-{number:05d}.parquet")
         labels, scores = block.labels.astype(np.int32), ranker.scores(block.features)
         yield pa.RecordBatch.from_pydict(
-            {"number": [number], "labels": [labels.tobytes()], "scores": [scores.tobytes()]}
+            {"labels": [labels.tobytes()], "scores": [scores.tobytes()]}
         )
 
 
-def write_pages(
-    batches: Batches, *, files: list[PageFile], catalogue: Broadcast[Catalogue], settings: Simulate
-) -> Batches:
+def write_pages(files: list[PageFile], *, catalogue: Shared, settings: Simulate) -> Batches:
     """Write files of the log; yield the number of pages and clicks of each."""
     storage = Storage(settings.path)
-    for file in (files[number] for number in _numbers(batches)):
+    for file in files:
         table = pa.concat_tables(_draw_file(file, catalogue.value, settings))
         clicks = pc.sum(pc.list_flatten(table["clicks"])).as_py() or 0
         _write_file(storage, file, table, settings)
@@ -95,10 +87,6 @@ def _write_file(storage: Storage, file: PageFile, pages: pa.Table, settings: Sim
         return
     table = impression_table(pages) if settings.layout == "impression" else pages
     storage.write_table(table, "log", date, f"{name}.parquet")
-
-
-def _numbers(batches: Batches) -> Iterator[int]:
-    return (number for batch in batches for number in batch.column(0).to_pylist())
 
 
 def within_click_budget(settings: Simulate, catalogue: Catalogue) -> Simulate:

@@ -1,4 +1,4 @@
-"""Training in one process, without Spark, on data in memory."""
+"""Training in one process, on data in memory."""
 
 from __future__ import annotations
 

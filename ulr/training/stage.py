@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from pyspark.sql import SparkSession
 
 from ulr.config.settings import Train
+from ulr.engine.interface import Engine
 from ulr.models.linear import linear_weights
 from ulr.pairs.weightings import CLICK_MODEL, training_columns, validation_columns
 from ulr.training.biases import LEARNED_BIASES
 from ulr.training.checkpoint import Checkpoints
-from ulr.training.distributed.driver import DistributedOptions, TrainingResult, train_on_spark
+from ulr.training.distributed.driver import DistributedOptions, TrainingResult, train_on_ranks
 from ulr.training.distributed.pair_files import PairFiles
 from ulr.training.distributed.telemetry import Event
 from ulr.training.importance import importance_of
@@ -46,7 +46,7 @@ class ModelOutcome(Outcome):
 
 
 def build_model(
-    start_spark: Callable[[], SparkSession],
+    engine: Engine,
     warehouse: Warehouse,
     plan: TrainPlan,
     train: Train,
@@ -57,7 +57,7 @@ def build_model(
 ) -> ModelOutcome:
     """Publish `models` of one method: model.txt and record.json.
 
-    on_iteration: called on another thread. concurrent_runs: trainings that share the cluster, this
+    on_iteration: called on another thread. concurrent_runs: trainings that share the engine, this
     one included.
     """
     partition = partition_name(plan.method)
@@ -75,8 +75,8 @@ def build_model(
             if on_iteration is not None:
                 on_iteration(event["iteration"], event["value"])
 
-        training = train_on_spark(
-            start_spark(),
+        training = train_on_ranks(
+            engine,
             PairFiles(
                 warehouse.storage.url,
                 files,

@@ -9,18 +9,16 @@ has more with the event.
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from typing import Any
 
 from rich.table import Table
 
 from ulr.cli.arguments import RANGE, add_date
+from ulr.cli.engines import open_engine
 from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult, print_line, print_table
 from ulr.config.settings import Settings
-from ulr.engine.failures import reraise_user_errors
 from ulr.engine.names import nearest
-from ulr.engine.session import start_session
 from ulr.errors import UserError
 from ulr.evaluation.ab.tasks import compare_rankers, pages_by_ranker, ranker_files
 from ulr.evaluation.ab.totals import Comparison, Totals, compare, to_documents
@@ -52,11 +50,11 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
             "served a page; name it in log.columns.ranker, and run "
             f"`ulr groups --date {args.date} --force`"
         )
-    start = partial(start_session, "ab", settings.spark)
-    with TERMINAL.spark_tasks("ab"), reraise_user_errors():
-        known = pages_by_ranker(start(), warehouse.storage.url, files, args.segment)
+    engine = open_engine("ab", settings)
+    with TERMINAL.tasks("ab"):
+        known = pages_by_ranker(engine, warehouse.storage.url, files, args.segment)
         a, b = chosen_rankers(known, args.a, args.b, args.segment, period)
-        totals = compare_rankers(start(), warehouse.storage.url, files, (a, b), args.segment)
+        totals = compare_rankers(engine, warehouse.storage.url, files, (a, b), args.segment)
     results = compare(totals)
     print_table(result_table(a, b, totals, results, period))
     without = [str(date) for date, own in by_date.items() if not own]

@@ -7,6 +7,7 @@ import argparse
 from rich.table import Table
 
 from ulr.cli.arguments import add_date
+from ulr.cli.engines import open_engine
 from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult, print_table
 from ulr.config.settings import Settings
@@ -41,7 +42,9 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     overlay = overlay_of(settings, "compare")
     trials = [Trial(method, overlay, own.with_method(method)) for method in methods]
     comparison = Comparison(COMPARE, window, "compare", METRIC)
-    results = run_comparison(comparison, trials, window, settings, TERMINAL, show=_show)
+    results = run_comparison(
+        open_engine("compare", settings), comparison, trials, window, settings, TERMINAL, show=_show
+    )
     values = {name: {m: estimates[m].value for m in SHOWN}
               for name, estimates in _by_method(results).items()}  # fmt: skip
     return CommandResult({"methods": values})

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from ulr.cli.arguments import WINDOW, add_date, add_force
+from ulr.cli.engines import open_engine
 from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult, print_line, print_table
 from ulr.config.settings import Settings
@@ -49,10 +50,11 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Evaluate, publish `metrics`, and print the table."""
     warehouse = open_warehouse(settings.warehouse)
     names = list(dict.fromkeys(args.model or [settings.pairs.method]))
-    with TERMINAL.spark_tasks("evaluate"):
+    engine = open_engine("evaluate", settings)
+    with TERMINAL.tasks("evaluate"):
         models = {name: load_model_text(warehouse, name, settings, TERMINAL.warning)
                   for name in names}  # fmt: skip
-        outcome = evaluate_window(warehouse, args.date, models, settings, force=args.force)
+        outcome = evaluate_window(engine, warehouse, args.date, models, settings, force=args.force)
     if outcome.skipped:
         print_line("evaluate: unchanged, skipped")
     print_table(result_table(outcome, names))

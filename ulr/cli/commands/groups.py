@@ -26,14 +26,13 @@ document (docs/features.md).
 from __future__ import annotations
 
 import argparse
-from functools import partial
 
 from ulr.cli.arguments import RANGE, add_date, add_force
+from ulr.cli.engines import open_engine
 from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
-from ulr.engine.session import start_session
 from ulr.groups.stage import build_groups
 from ulr.pipeline.describe import describe_groups
 from ulr.warehouse.tables import open_warehouse
@@ -49,13 +48,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Build every date in turn."""
     warehouse = open_warehouse(settings.warehouse)
-    start = partial(start_session, "groups", settings.spark)
+    engine = open_engine("groups", settings)
     dates, outcomes = parse_dates(args.date), []
     with TERMINAL.steps("groups", len(dates), "dates") as step:
         for date in dates:
             with step(f"groups {date}"):
                 outcome = build_groups(
-                    start,
+                    engine,
                     warehouse,
                     date,
                     log=settings.log,

@@ -14,10 +14,10 @@ import re
 from functools import partial
 
 from ulr.cli.arguments import WINDOW, add_date, check_target
+from ulr.cli.engines import open_engine
 from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Settings
-from ulr.engine.session import start_session
 from ulr.errors import UserError
 from ulr.groups.window import window_dates
 from ulr.judgment.counts import make_curves
@@ -71,9 +71,10 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
             "users stop after clicks (diagnostics of propensities), so documents below relevant "
             "ones are rated too low"
         )
-    with TERMINAL.spark_tasks("judgments"):
+    engine = open_engine("judgments", settings)
+    with TERMINAL.tasks("judgments"):
         outcome = write_judgments(
-            partial(start_session, "judgments", settings.spark), warehouse, dates, args.out,
+            engine, warehouse, dates, args.out,
             curves=make_curves(
                 pooled, by_segment, affine=settings.evaluate.correction == "affine"
             ),

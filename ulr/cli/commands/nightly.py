@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from ulr.cli.arguments import add_date, add_force
+from ulr.cli.engines import open_engine
 from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult, print_table
 from ulr.config.settings import Settings
@@ -28,7 +29,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Run the nights and print their summaries."""
     dates = parse_dates(args.date)
-    summaries = run_nights(settings, dates, TERMINAL, from_stage=args.from_stage, force=args.force)
+    engine = open_engine("nightly", settings)
+    summaries = run_nights(
+        engine, settings, dates, TERMINAL, from_stage=args.from_stage, force=args.force
+    )
     last = summaries[-1]
     if len(dates) == 1 or last.error:
         print_table(summary_table(last))

@@ -11,14 +11,13 @@ folders dt=DATE) the latest row counts, or that of the page's day: --set feature
 from __future__ import annotations
 
 import argparse
-from functools import partial
 
 from ulr.cli.arguments import add_date, add_force
+from ulr.cli.engines import open_engine
 from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Settings
 from ulr.dates import parse_dates
-from ulr.engine.session import start_session
 from ulr.pairs.stage import build_pairs
 from ulr.pipeline.describe import describe_pairs
 from ulr.warehouse.tables import open_warehouse
@@ -33,10 +32,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Build the pairs of the configured method."""
-    method = settings.pairs.method
-    with TERMINAL.spark_tasks(f"pairs {method}"):
+    engine, method = open_engine("pairs", settings), settings.pairs.method
+    with TERMINAL.tasks(f"pairs {method}"):
         outcome = build_pairs(
-            partial(start_session, "pairs", settings.spark),
+            engine,
             open_warehouse(settings.warehouse),
             parse_dates(args.date),
             pairs=settings.pairs,

@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from rich.table import Table
 
 from ulr.cli.arguments import WINDOW, add_date, check_target
+from ulr.cli.engines import open_engine
 from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult, print_line, print_table
 from ulr.config.settings import Settings
-from ulr.engine.session import start_session
 from ulr.errors import UserError
 from ulr.experiments.plan import PlannedBucket, all_pairs_of, design
 from ulr.experiments.vectors import with_vectors
@@ -41,9 +40,9 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     check_target("--out", args.out)
     warehouse = open_warehouse(settings.warehouse)
     dates = window_dates(warehouse, args.date, settings.propensities.window_days)
-    start = partial(start_session, "plan-swaps", settings.spark)
-    with TERMINAL.spark_tasks("plan-swaps"):
-        rates, pages = plain_rates(start, warehouse, dates, positions=experiment.positions)
+    engine = open_engine("plan-swaps", settings)
+    with TERMINAL.tasks("plan-swaps"):
+        rates, pages = plain_rates(engine, warehouse, dates, positions=experiment.positions)
     theta, source = _current_theta(warehouse, experiment.positions)
     plan = design(
         rates,

@@ -6,6 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from ulr.cli.arguments import WINDOW, add_date
+from ulr.cli.engines import open_engine
 from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Settings
@@ -37,9 +38,15 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
         return CommandResult({"outcome": "rolled back", "version": left, "champion": back})
     if not args.date:
         raise UserError("promote needs --date, the window to evaluate on (or --rollback REASON)")
-    with TERMINAL.spark_tasks("promote"):
+    engine = open_engine("promote", settings)
+    with TERMINAL.tasks("promote"):
         decision = challenge_champion(
-            args.date, settings, dry_run=args.dry_run, force=args.force, warn=TERMINAL.warning
+            engine,
+            args.date,
+            settings,
+            dry_run=args.dry_run,
+            force=args.force,
+            warn=TERMINAL.warning,
         )
     print_line(f"promote: {describe_decision(decision)}")
     return CommandResult(

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from ulr.cli.arguments import WINDOW, add_date, add_force, check_target
+from ulr.cli.engines import open_engine
 from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Settings
-from ulr.engine.session import start_session
+from ulr.engine.interface import Engine
 from ulr.groups.window import window_dates
 from ulr.propensity.findings import Finding
 from ulr.propensity.stage import build_propensities, drift
@@ -43,11 +40,11 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     truth = read_truth(args.truth) if args.truth else []
     warehouse = open_warehouse(settings.warehouse)
     dates = window_dates(warehouse, args.date, settings.propensities.window_days)
-    start = partial(start_session, "propensities", settings.spark)
-    with TERMINAL.spark_tasks(f"propensities {dates[0]}..{dates[-1]}"):
+    engine = open_engine("propensities", settings)
+    with TERMINAL.tasks(f"propensities {dates[0]}..{dates[-1]}"):
         force = args.force or args.json or bool(args.figure)  # both need more than the tables
         outcome = build_propensities(
-            start, warehouse, dates, settings.propensities, features=settings.features,
+            engine, warehouse, dates, settings.propensities, features=settings.features,
             plan_file=settings.plan_swaps.plan, force=force,
         )  # fmt: skip
     span = f"{dates[0]}..{dates[-1]}, {len(dates)} days"
@@ -56,7 +53,7 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
         print_line(f"  {line}")
     if outcome.change:
         print_line(f"  {outcome.change}")
-    findings = _drift(start, warehouse, dates, args.drift, settings)
+    findings = _drift(engine, warehouse, dates, args.drift, settings)
     for finding in findings:
         print_line(f"  drift {finding.verdict}: {finding.message} (p = {finding.p_value:.2g})")
     if args.figure:
@@ -68,7 +65,7 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
 
 
 def _drift(
-    start: Callable[[], SparkSession],
+    engine: Engine,
     warehouse: Warehouse,
     dates: list[dt.date],
     earlier: str | None,
@@ -77,4 +74,4 @@ def _drift(
     if earlier is None:
         return []
     windows = [window_dates(warehouse, earlier, settings.propensities.window_days), dates]
-    return drift(start, warehouse, windows, settings.propensities, settings.features)
+    return drift(engine, warehouse, windows, settings.propensities, settings.features)

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from ulr.cli.arguments import add_force
 from ulr.cli.commands.evaluate import SHOWN, query_count
+from ulr.cli.engines import open_engine
 from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult, print_line, print_table
 from ulr.config.load import load_settings
@@ -63,8 +64,9 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
         print_line(f"{title}: {len(trials)} models on {len(results.dates)} days -> {path}")
 
     comparison = Comparison(RERUN, args.name, title, settings.promote.metric)
+    engine = open_engine("rerun", settings)
     results = run_comparison(
-        comparison, trials, window, settings, TERMINAL, show=show, force=args.force
+        engine, comparison, trials, window, settings, TERMINAL, show=show, force=args.force
     )
     return CommandResult({
         "name": args.name, "path": path, "dates": [str(d) for d in results.dates],

@@ -8,13 +8,12 @@ else their number must be the model's. Of a table with dates the latest date is 
 from __future__ import annotations
 
 import argparse
-from functools import partial
 
 from ulr.cli.arguments import add_force
+from ulr.cli.engines import open_engine
 from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Settings
-from ulr.engine.session import start_session
 from ulr.models.stage import build_scores
 from ulr.pipeline.judge import load_model_text
 from ulr.registry import CHAMPION
@@ -43,9 +42,10 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
         features = features.model_copy(
             update={"source": "table", "path": args.features, "table": None}
         )
-    with TERMINAL.spark_tasks("score"):
+    engine = open_engine("score", settings)
+    with TERMINAL.tasks("score"):
         outcome = build_scores(
-            partial(start_session, "score", settings.spark),
+            engine,
             warehouse,
             features=features,
             model=text,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from ulr.cli.arguments import no_options
+from ulr.cli.engines import open_engine
 from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult, print_line
 from ulr.config.settings import Settings
-from ulr.engine.session import start_session
 from ulr.simulate.stage import already_written, simulate_log
 
 EXAMPLE = "ulr simulate --set simulate.examination.model=continuous"
@@ -21,9 +21,9 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     counts = already_written(settings.simulate)
     skipped = counts is not None
     if counts is None:
-        with TERMINAL.spark_tasks("simulate"):
-            spark = start_session("simulate", settings.spark)
-            counts = simulate_log(spark, settings.simulate)
+        engine = open_engine("simulate", settings)
+        with TERMINAL.tasks("simulate"):
+            counts = simulate_log(engine, settings.simulate)
     print_line(
         f"simulate: {'unchanged, skipped: ' if skipped else ''}{counts['pages']:,} pages "
         f"with {counts['clicks']:,} clicks, {counts['queries']:,} queries, "

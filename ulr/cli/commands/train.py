@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 
 from ulr.cli.arguments import add_force
+from ulr.cli.engines import open_engine
 from ulr.cli.progress import TERMINAL
 from ulr.cli.terminal import CommandResult
 from ulr.config.settings import Settings
@@ -22,8 +23,9 @@ configure = add_force
 
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Train, and publish model.txt with its record."""
+    engine = open_engine("train", settings)
     trial = Trial(settings.pairs.method, open_warehouse(settings.warehouse), settings)
-    (outcome,) = fit([trial], TERMINAL, force=args.force)
+    (outcome,) = fit(engine, [trial], TERMINAL, force=args.force)
     failures = outcome.training.failures if outcome.training else []
     ranker = outcome.training.ranker if outcome.training else None
     details = {"choice": ranker.choice, "warnings": ranker.warnings} if ranker else {}

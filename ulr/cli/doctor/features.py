@@ -22,7 +22,7 @@ def features_are_readable(settings: Settings) -> Finding:
             if chosen.path.startswith(f"{settings.simulate.path}/"):
                 return Finding(OK, f"{where} yet; `ulr simulate` writes it")
             return Finding(WARNING, where)
-    session = import_module("ulr.engine.session")
+    session = import_module("ulr.engine.spark.session")
     features = import_module("ulr.features.source")
     describe = import_module("ulr.features.describe")
     start = partial(session.start_session, "doctor", settings.spark)

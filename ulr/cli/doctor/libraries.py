@@ -56,10 +56,10 @@ def _version_of(home: Path) -> str | None:
 
 def spark_slots(settings: Mapping[str, object], workers: int) -> Finding:
     """Start a session and compare its task slots with the workers of a training."""
-    session = import_module("ulr.engine.session")
+    session = import_module("ulr.engine.spark.session")
     spark = session.start_session("doctor", settings)
     barrier = import_module("ulr.training.distributed.barrier")
-    cluster = import_module("ulr.engine.cluster")
+    cluster = import_module("ulr.engine.spark.cluster")
     try:
         barrier.check_slots(spark, workers, timeout=SLOTS_WAIT_S)
     except UserError as error:

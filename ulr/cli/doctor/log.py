@@ -22,7 +22,7 @@ def log_is_readable(settings: Settings, date: str | None) -> Finding:
     """Open the log of a date as `groups` does, and check the first rows."""
     if _will_be_simulated(settings):
         return Finding(OK, f"nothing at {settings.log.source} yet; `ulr simulate` writes it")
-    session = import_module("ulr.engine.session")
+    session = import_module("ulr.engine.spark.session")
     start = partial(session.start_session, "doctor", settings.spark)
     day = _date(settings.log, date)
     try:

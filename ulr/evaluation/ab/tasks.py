@@ -1,4 +1,4 @@
-"""Spark tasks of A/B tests: counts by ranker of several dates, summed by query."""
+"""Tasks of A/B tests: counts by ranker of several dates, summed by query."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
+from ulr.engine.blocks import open_table, partition_blocks, table_bytes
 from ulr.engine.columns import hashes
-from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
-from ulr.engine.spark_versions import repartition_by_part
-from ulr.engine.tasks import Batches, map_batches, map_items, partitions_for
+from ulr.engine.interface import Batches, Block, Blocks, Engine, Exchange, Items, partitions_for
 from ulr.evaluation.ab.totals import CUTS, NO_QUERIES, Served, Totals, read_totals, total
 from ulr.groups.rankers import FILE_PREFIX
 from ulr.kernels.merge import group_keys
@@ -38,19 +35,20 @@ def ranker_files(warehouse: Warehouse, date: dt.date) -> list[StoredFile]:
 
 
 def pages_by_ranker(
-    spark: SparkSession, url: str, files: Sequence[StoredFile], segment: str | None
+    engine: Engine, url: str, files: Sequence[StoredFile], segment: str | None
 ) -> dict[str, int]:
     """Return the pages of each ranker, most first; of at most MOST_RANKERS rankers."""
-    count = partial(_count_pages, url=url, segment=segment)
-    rows = map_items(spark, files, count, "ranker string, pages long",
-                     sizes=[file.size for file in files])  # fmt: skip
-    summed = rows.groupBy(RANKER).agg(F.sum("pages").alias("pages"))
-    most = summed.orderBy(F.desc("pages"), RANKER).limit(MOST_RANKERS).collect()
+    send = partial(_send_pages, url=url, segment=segment)
+    most = [
+        row
+        for batch in engine.map(Exchange([(_items(files), send)], 1), _most_pages)
+        for row in batch.to_pylist()
+    ]
     return {row[RANKER]: row["pages"] for row in most}
 
 
 def compare_rankers(
-    spark: SparkSession,
+    engine: Engine,
     url: str,
     files: Sequence[StoredFile],
     rankers: tuple[str, str],
@@ -60,21 +58,33 @@ def compare_rankers(
     size = sum(file.size for file in files)
     parts = partitions_for(size)
     send = partial(_send, url=url, rankers=rankers, segment=segment, parts=parts)
-    blocks = map_items(spark, files, send, BLOCK, sizes=[file.size for file in files])
-    by_query = repartition_by_part(blocks, parts, F.col("part"))
-    # Sums of numbers that are not integers depend on their order, so partitions are sorted.
-    rows = map_batches(by_query, _total, "part int, totals string").collect()
+    # Sums of numbers that are not integers depend on their order, which is that of the parts.
     result = NO_QUERIES
-    for row in sorted(rows, key=lambda row: row["part"]):
-        result = result + read_totals(row["totals"])
+    for batch in engine.map(Exchange([(_items(files), send)], parts), _total):
+        result = result + read_totals(batch["totals"][0].as_py())
     return result
 
 
-def _count_pages(files: list[StoredFile], *, url: str, segment: str | None) -> Batches:
-    for table in _read(files, url, segment, [RANKER, "pages"]):
-        counts = table.group_by(RANKER).aggregate([("pages", "sum")])
-        columns = [counts[RANKER], counts["pages_sum"]]
-        yield from pa.table(columns, names=[RANKER, "pages"]).combine_chunks().to_batches()
+def _items(files: Sequence[StoredFile]) -> Items:
+    return Items(files, [file.size for file in files])
+
+
+def _send_pages(files: list[StoredFile], *, url: str, segment: str | None) -> Iterator[Block]:
+    """Send the pages of each ranker; there are few rankers."""
+    tables = list(_read(files, url, segment, [RANKER, "pages"]))
+    if tables:
+        yield 0, "pages", table_bytes(_sum_pages(tables))
+
+
+def _most_pages(blocks: Blocks) -> Batches:
+    summed = _sum_pages([open_table(content) for _, _, content in blocks])
+    order = [("pages", "descending"), (RANKER, "ascending")]
+    yield from summed.sort_by(order)[:MOST_RANKERS].combine_chunks().to_batches()
+
+
+def _sum_pages(tables: Sequence[pa.Table]) -> pa.Table:
+    counts = pa.concat_tables(tables).group_by(RANKER).aggregate([("pages", "sum")])
+    return pa.table([counts[RANKER], counts["pages_sum"]], names=[RANKER, "pages"])
 
 
 def _read(
@@ -93,7 +103,7 @@ def _read(
 
 def _send(
     files: list[StoredFile], *, url: str, rankers: tuple[str, str], segment: str | None, parts: int
-) -> Batches:
+) -> Blocks:
     """Send counts of the two rankers by hash of the query."""
     columns = ["query_id", RANKER, "first_click", "pages", "clicks"]
     for counts in _read(files, url, segment, columns):
@@ -107,17 +117,11 @@ def _send(
         yield from partition_blocks("served", rows, part)
 
 
-def _total(batches: Batches) -> Batches:
+def _total(blocks: Blocks) -> Batches:
     """Sum the counts of a part by query, and the queries to totals."""
-    tables, number = [], None
-    for part, _, content in unpack(batches):
-        number = part
-        tables.append(open_table(content))
-    if number is None:
-        return
+    tables = [open_table(content) for _, _, content in blocks]
     totals = total(served_of(pa.concat_tables(tables)))
-    row = {"part": pa.array([number], pa.int32()), "totals": [totals.to_json()]}
-    yield pa.RecordBatch.from_pydict(row)
+    yield pa.RecordBatch.from_pydict({"totals": [totals.to_json()]})
 
 
 def served_of(rows: pa.Table) -> Served:

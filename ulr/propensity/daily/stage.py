@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
+from ulr.engine.interface import Engine
 from ulr.errors import LockTaken
 from ulr.propensity.daily.arms import cut_counts, sum_counts
-from ulr.propensity.daily.moments import DocumentFile, moment_table, sum_moments
+from ulr.propensity.daily.moments import DocumentFile, moment_table
 from ulr.propensity.daily.tasks import COUNTS, DOCUMENTS, Day, sum_window, tally_days
 from ulr.warehouse.manifest import Manifest
 from ulr.warehouse.stage import publish_changed_partitions
@@ -26,12 +26,9 @@ from ulr.warehouse.tables import Warehouse
 from ulr.warehouse.transaction import WriteTransaction
 
 TABLES = ("swap_documents", "swap_counts")  # the order of their publication
-DATES_AT_ONCE = 31  # per Spark job
-DRIVER_ROWS = 2_000_000  # documents of a window that are summed without a Spark job
+DATES_AT_ONCE = 31  # per job
 _READERS = 8  # threads that read small files
 _RETRY_S, _RETRIES = 1.0, 120  # while another run tallies the same date
-
-StartSpark = Callable[[], SparkSession]
 
 
 @dataclass(frozen=True)
@@ -49,14 +46,13 @@ class WindowTallies:
             tables = list(pool.map(self._read, paths))
         return cut_counts(sum_counts(tables), max_position)
 
-    def moments(self, start_spark: StartSpark, *, blocks: int) -> pa.Table:
+    def moments(self, engine: Engine, *, blocks: int) -> pa.Table:
         """Return `moments_schema` over the documents of all dates."""
         files = [file for manifest in self.documents for file in self._files(manifest)]
         rows = sum(manifest.counts["rows"] for manifest in self.documents)
         storage = self.home.storage
-        if rows <= DRIVER_ROWS:
-            return moment_table([sum_moments(storage.fs, files, 0, 1, blocks)])
-        sums = sum_window(start_spark(), storage.url, files, rows=rows, blocks=blocks)
+        size = sum(file.size for file in storage.stat([file.path for file in files]))
+        sums = sum_window(engine, storage.url, files, size=size, rows=rows, blocks=blocks)
         return moment_table(sums)
 
     def _read(self, path: str) -> pa.Table:
@@ -69,21 +65,17 @@ class WindowTallies:
             yield DocumentFile(path, number, manifest.counts["parts"])
 
 
-def build_tallies(
-    start_spark: StartSpark, warehouse: Warehouse, dates: Sequence[dt.date]
-) -> WindowTallies:
+def build_tallies(engine: Engine, warehouse: Warehouse, dates: Sequence[dt.date]) -> WindowTallies:
     """Count the dates whose groups have no tallies yet; return those of all dates."""
     home = next(layer for layer in warehouse.layers() if layer.owns("groups"))
     manifests: list[list[Manifest]] = []
     for start in range(0, len(dates), DATES_AT_ONCE):
-        manifests += _publish(start_spark, home, dates[start : start + DATES_AT_ONCE])
+        manifests += _publish(engine, home, dates[start : start + DATES_AT_ONCE])
     documents, counts = (list(own) for own in zip(*manifests, strict=True))
     return WindowTallies(home, documents, counts)
 
 
-def _publish(
-    start_spark: StartSpark, home: Warehouse, dates: Sequence[dt.date]
-) -> list[list[Manifest]]:
+def _publish(engine: Engine, home: Warehouse, dates: Sequence[dt.date]) -> list[list[Manifest]]:
     """Publish what is missing; wait if another run is writing the same date."""
     groups = {f"dt={date}": home.require("groups", f"dt={date}") for date in dates}
 
@@ -93,7 +85,7 @@ def _publish(
             paths = home.paths(groups[partition])
             sizes = [file.size for file in home.storage.stat(paths)]
             days.append(Day(paths, sizes, counts.url, documents.url))
-        rows = tally_days(start_spark, home.storage.url, days)
+        rows = tally_days(engine, home.storage.url, days)
         for (documents, counts), day, own in zip(transactions.values(), days, rows, strict=True):
             documents.publish({"rows": own[DOCUMENTS], "parts": day.parts})
             counts.publish({"rows": own[COUNTS]})

@@ -1,42 +1,33 @@
-"""The driver's side of training on Spark: prepare a job, run it with retries."""
+"""The driver's side of training: prepare a job, run it on the ranks of an engine with retries."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import secrets
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from ulr.engine.cluster import (
-    default_parallelism,
-    get_property,
-    is_connect,
-    is_local,
-    task_cpus,
-)
-from ulr.engine.failures import reraise_user_errors
-from ulr.engine.shuffle import BLOCK, open_table, partition_blocks, unpack
-from ulr.engine.spark_versions import to_arrow
-from ulr.engine.tasks import Batches, map_items
-from ulr.training.checkpoint import Checkpoints
-from ulr.training.distributed.barrier import check_slots, train_in_barrier
+from ulr.engine.blocks import open_table, table_bytes
+from ulr.engine.interface import Batches, Engine, Items, Rank
+from ulr.training.checkpoint import Checkpoints, TrainState, state_from_json
+from ulr.training.distributed.communicator import Communicator, single_rank
 from ulr.training.distributed.pair_files import PairFiles
-from ulr.training.distributed.prepare import prepare
+from ulr.training.distributed.prepare import TrainingSize, prepare
 from ulr.training.distributed.query_index import FileFunction, RunOnFiles
 from ulr.training.distributed.recovery import run_with_retries
-from ulr.training.distributed.rendezvous import Address
-from ulr.training.distributed.task import Job, WorkerCallback, WorkerReport
+from ulr.training.distributed.rendezvous import Address, Listener
+from ulr.training.distributed.task import Job, WorkerCallback, WorkerReport, train_worker
 from ulr.training.distributed.telemetry import EventCallback, listen_for_events
 from ulr.training.local import TrainedRanker, make_ranker
 from ulr.training.plan import TrainPlan
 
+# Other workers detect a stopped one first. The engine finds it if there are none, or all stopped.
+_ENGINE_TIMEOUTS = 1.5
 _LOG = logging.getLogger(__name__)
 
 
@@ -44,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 class DistributedOptions:
     """How training is distributed. It changes the run time, not the model.
 
-    concurrent_runs: trainings that share the cluster, this one included.
+    concurrent_runs: trainings that share the engine, this one included.
     """
 
     num_workers: int = 1
@@ -65,8 +56,8 @@ class TrainingResult:
     pairs: int
 
 
-def train_on_spark(
-    spark: SparkSession,
+def train_on_ranks(
+    engine: Engine,
     source: PairFiles,
     plan: TrainPlan,
     options: DistributedOptions,
@@ -80,12 +71,12 @@ def train_on_spark(
     on_event: called on the driver after every iteration. on_iteration: see `Job`.
     """
     learner = plan.learner()
-    check_slots(spark, options.num_workers)
+    engine.check_ranks(options.num_workers)
     prepared, workers = None, options.num_workers
     if workers > 1:
-        with reraise_user_errors():
-            prepared = prepare(_run_on_spark(spark, source), source, plan, learner, workers)
+        prepared = prepare(_run_in_tasks(engine, source), source, plan, learner, workers)
         workers = prepared.placement.workers
+    threads = int(learner.lightgbm.get("num_threads", 0))
     job = Job(
         source=source,
         plan=plan,
@@ -94,14 +85,12 @@ def train_on_spark(
         checkpoints=checkpoints,
         token=secrets.token_hex(32),
         worker_timeout=options.worker_timeout,
-        threads=_threads(spark, learner.lightgbm, workers * options.concurrent_runs),
+        threads=threads or engine.threads(workers * options.concurrent_runs),
         on_iteration=on_iteration,
     )
-    with _event_listener(spark, job.token, on_event) as address:
+    with _event_listener(engine, job.token, on_event) as address:
         (state, reports, size), failures = run_with_retries(
-            replace(job, driver=address),
-            partial(train_in_barrier, spark, workers),
-            options.max_retries,
+            replace(job, driver=address), partial(_train, engine, workers), options.max_retries
         )
     ranker = make_ranker(state, plan.early_stopping_metric)
     for warning in ranker.warnings:
@@ -109,15 +98,51 @@ def train_on_spark(
     return TrainingResult(ranker, reports, failures, size.queries, size.rows, size.pairs)
 
 
-def _run_on_spark(spark: SparkSession, source: PairFiles) -> RunOnFiles:
-    """Return a runner that uses Spark tasks."""
-    files, sizes = range(len(source.all)), source.sizes()
+def _train(
+    engine: Engine, workers: int, job: Job
+) -> tuple[TrainState, list[WorkerReport], TrainingSize]:
+    """Train on one rank per worker."""
+    timeout = _ENGINE_TIMEOUTS * job.worker_timeout
+    results = engine.ranks(workers, partial(_run_worker, job=job), timeout=timeout)
+    contents = [json.loads(result) for result in results]
+    state = state_from_json(contents[0]["state"], job.plan.initial_biases(1))
+    reports = [WorkerReport(**content["report"]) for content in contents]
+    return state, reports, TrainingSize(**contents[0]["size"])
+
+
+def _run_worker(rank: Rank, *, job: Job) -> bytes:
+    """Train the worker of a rank; the first one also returns the model."""
+    with _connect(rank, job) as communicator:
+        state, report, size = train_worker(communicator, job)
+        communicator.allgather(b"done")  # no worker disconnects while another needs it
+    content = {"report": asdict(report)}
+    if rank.number == 0:
+        content |= {"state": state.as_json(), "size": asdict(size)}
+    return json.dumps(content).encode()
+
+
+def _connect(rank: Rank, job: Job) -> Communicator:
+    if rank.size == 1:
+        return single_rank()
+    with contextlib.closing(Listener(rank.host)) as listener:
+        addresses = map(json.loads, rank.gather(json.dumps(listener.address)))
+        return listener.rendezvous(
+            [(host, port) for host, port in addresses],
+            rank.number,
+            token=job.token,
+            attempt=job.attempt,
+            timeout=job.worker_timeout,
+            sealed=job.sealed,
+        )
+
+
+def _run_in_tasks(engine: Engine, source: PairFiles) -> RunOnFiles:
+    """Return a runner that uses tasks of the engine."""
+    files = Items(range(len(source.all)), source.sizes())
 
     def run(function: FileFunction) -> list[pa.Table]:
-        blocks = map_items(spark, files, partial(_on_files, function=function), BLOCK, sizes=sizes)
-        batches = iter(to_arrow(blocks).to_batches())
-        parts = [(file, open_table(content)) for file, _, content in unpack(batches)]
-        return [table for _, table in sorted(parts, key=lambda part: part[0])]
+        batches = engine.map(files, partial(_on_files, function=function))
+        return [open_table(content.as_buffer()) for b in batches for content in b["content"]]
 
     return run
 
@@ -125,30 +150,19 @@ def _run_on_spark(spark: SparkSession, source: PairFiles) -> RunOnFiles:
 def _on_files(files: list[int], *, function: FileFunction) -> Batches:
     for file in files:
         table = function(file)
-        yield from partition_blocks("file", table, np.full(table.num_rows, file, np.int64))
-
-
-def _threads(spark: SparkSession, lightgbm: Mapping[str, Any], workers: int) -> int:
-    """Return the threads of a worker: the setting, or its part of the cores."""
-    if threads := int(lightgbm.get("num_threads", 0)):
-        return threads
-    if is_local(spark):
-        return max(1, default_parallelism(spark) // workers)
-    return task_cpus(spark)
+        if table.num_rows:
+            yield pa.RecordBatch.from_pydict({"content": [table_bytes(table).to_pybytes()]})
 
 
 @contextlib.contextmanager
 def _event_listener(
-    spark: SparkSession, token: str, on_event: EventCallback | None
+    engine: Engine, token: str, on_event: EventCallback | None
 ) -> Iterator[Address | None]:
-    """Yield the address for the first worker's events, or None without a callback.
-
-    Workers cannot be expected to reach a client of Spark Connect: it gets no events.
-    """
-    if on_event is None or is_connect(spark):
+    """Yield the address for the first worker's events, or None without a callback."""
+    address = engine.driver_address()
+    if on_event is None or address is None:
         yield None
         return
-    host = get_property(spark, "spark.driver.host", "localhost")
-    bind = get_property(spark, "spark.driver.bindAddress", host)
+    host, bind = address
     with listen_for_events(bind, token, on_event) as port:
         yield host, port

@@ -10,13 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from ulr.engine.failures import (
-    CANCELLED,
-    reraise_user_errors,
-    summarize,
-    was_cancelled,
-)
-from ulr.engine.spark_versions import SPARK_FAILED
+from ulr.engine.interface import RanksFailed
 from ulr.errors import TemporaryFailure
 from ulr.training.distributed.task import Job
 
@@ -35,12 +29,9 @@ def run_with_retries(
     failures: list[str] = []
     while True:
         try:
-            with reraise_user_errors():
-                return run(replace(job, attempt=len(failures) + 1)), failures
-        except SPARK_FAILED as error:
-            if was_cancelled(str(error)):
-                raise TemporaryFailure(CANCELLED) from None
-            failures.append(summarize(str(error)))
+            return run(replace(job, attempt=len(failures) + 1)), failures
+        except RanksFailed as error:
+            failures.append(str(error))
             if len(failures) > max_retries:
                 raise TemporaryFailure(
                     f"training failed {len(failures)} times, the last time: {failures[-1]}; "

@@ -20,8 +20,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from ulr.engine.quiet import SUBMITTED, output_to_log
-from ulr.engine.stopped_children import watch_children
-from ulr.engine.watchdog import WORKER_TIMEOUT
+from ulr.engine.spark.stopped_children import watch_children
+from ulr.engine.spark.watchdog import WORKER_TIMEOUT
 from ulr.folders import private_folder
 from ulr.redact import is_secret
 

@@ -14,7 +14,8 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ulr.engine.spark_versions import JVM_ERRORS
+from ulr.engine.interface import TEXT_BYTES
+from ulr.engine.spark.versions import JVM_ERRORS
 
 _UNKNOWN: tuple[type[Exception], ...] = (PySparkException, *JVM_ERRORS, AttributeError)
 _FILE = re.compile(
@@ -26,7 +27,6 @@ _CONSTANT = {"LocalTableScanExec", "OneRowRelationExec", "RangeExec"}
 # The listing of other formats, such as Delta, does not show rows that were deleted in a file.
 _OWN_INDEX = "org.apache.spark.sql.execution.datasources."
 _TEXT_FORMATS = {"json", "csv", "text", "xml"}
-TEXT_BYTES = 8  # a text log has about so many times the bytes of the same log as Parquet
 _UNKNOWN_BYTES = 1 << 50  # Spark's estimate for a relation without statistics is larger
 
 

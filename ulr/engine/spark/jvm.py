@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import subprocess
 import sys
 import time
 from typing import Any
 
-MEMORY_HINT = "the likely cause is too little memory, see `dmesg` and the limits of the container"
+from ulr.engine.exit_codes import MEMORY_HINT, describe_signal
+
 _CLOSE_S = 1.0  # from the end of one connection to the end of its port
 _EXIT_S = 10.0  # from the end of its connections to the end of the process
 
@@ -36,17 +36,6 @@ def describe_end() -> str | None:
     if name := describe_signal(code):
         return f"the Spark JVM was ended by {name}"
     return f"the Spark JVM ended with exit code {code}"
-
-
-def describe_signal(code: int) -> str | None:
-    """Return the signal in an exit code of Popen or a shell, as in "signal 15 (SIGTERM)"."""
-    number = -code if code < 0 else code - 128
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        return None
-    hint = f": {MEMORY_HINT}" if number == signal.SIGKILL else ""
-    return f"signal {number} ({name}){hint}"
 
 
 def _gateway() -> Any:

@@ -1,81 +1,49 @@
-"""Read a log through Spark: a table, a query, or files whose columns are expressions.
+"""The columns of a log as SQL expressions over a Spark table, checked before any job starts.
 
-Spark evaluates `log.columns`; tasks receive the columns of the contract as Arrow batches, which
-pass through the same checks as those of files. Rows are described in quarantine by the columns of
-the log that their expressions use.
+Spark evaluates `log.columns`; tasks receive the columns of the contract as Arrow batches. Rows are
+described in quarantine by the columns of the log that their expressions use.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ulr.clicklog.batches import cut_batch
-from ulr.clicklog.conform import conform, with_problems
-from ulr.clicklog.parquet import on_day
-from ulr.clicklog.times import END_TIME, FIRST_TIME
 from ulr.engine.names import missing_column
-from ulr.engine.tables import expressions, select, without_ansi
+from ulr.engine.spark.catalog import CORRUPT, expressions, select, without_ansi
 from ulr.errors import UserError
-from ulr.warehouse.schema import FEATURES, FEEDBACK, OPTIONAL_COLUMNS, RANKER
 
-CORRUPT = "_corrupt_record"  # the text of a line that Spark cannot read
 _PROBLEM, _RAW = "problem", "raw"
+_FEATURES, _FEEDBACK, _RANKER = "features", "feedback", "ranker"
 _OWN = "_own_"  # and a number: a column of the log
 _GENERATOR = re.compile(r"\b(explode|posexplode|inline|stack)(_outer)?\s*\(", re.IGNORECASE)
 _SIMPLE = (T.StringType, T.NumericType)
 _TIMES = (T.StringType, T.NumericType, T.TimestampType, T.TimestampNTZType, T.DateType)
 _FLAGS = (T.StringType, T.NumericType, T.BooleanType)
 
-Batches = Iterator[pa.RecordBatch]
-
 
 @dataclass(frozen=True)
-class TableReader:
-    """Gives the batches of `select_log` the types of the contract; day: the only date to read."""
+class Contract:
+    """What is known of a log's columns. optional: those that may be missing. first, end: of the
+    times that are accepted."""
 
-    source: str
     schema: pa.Schema
-    day: dt.date | None
-
-    def rows(self, batches: Batches) -> Batches:
-        """Yield rows with the columns of `reading(schema)`."""
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            for piece in cut_batch(batch):
-                rows = self._conform(piece.rows, piece.large)
-                yield rows if self.day is None else rows.filter(on_day(rows["shown_at"], self.day))
-
-    def _conform(self, batch: pa.RecordBatch, large: bool) -> pa.RecordBatch:
-        own = [n for n in batch.schema.names if n not in (_PROBLEM, _RAW)]
-        values = batch.select(own)
-        if large:
-            arrays = [pa.nulls(batch.num_rows, field.type) for field in self.schema]
-            problems = {"too_large": np.ones(batch.num_rows, bool)}
-            return with_problems(values, arrays, problems, self.source, self.schema)
-        rows = conform(values, self.source, self.schema)
-        for name in (_PROBLEM, _RAW):
-            if batch[name].null_count < batch.num_rows:
-                at = rows.schema.get_field_index(name)
-                text = pc.coalesce(pc.cast(batch[name], pa.string()), rows[name])
-                rows = rows.set_column(at, rows.schema.field(at), text)
-        return rows
+    optional: Sequence[str]
+    first: dt.datetime
+    end: dt.datetime
 
 
 def select_log(
     frame: DataFrame,
     columns: Mapping[str, str],
-    schema: pa.Schema,
+    contract: Contract,
     source: str,
     day: dt.date | None,
 ) -> DataFrame:
@@ -84,8 +52,9 @@ def select_log(
     columns: name or SQL expression of the columns that have another name in the frame. day: the
     rows of other dates are left out where `shown_at` is a timestamp.
     """
-    mapped = {name: columns.get(name) or _own(frame, name) for name in schema.names}
-    _check_required(frame, mapped, source)
+    mapped = {name: columns.get(name) or _own(frame, name) for name in contract.schema.names}
+    optional = contract.optional
+    _check_required(frame, mapped, optional, source)
     chosen = expressions(
         frame, {n: text for n, text in mapped.items() if text}, setting="log.columns", source=source
     )
@@ -99,10 +68,10 @@ def select_log(
         kept = [_quoted(name).alias(f"{_OWN}{at}") for name, at in own.items()]
         typed = select(frame, [*chosen.values(), *kept], setting="log.columns")
         _check_types(typed.select(*chosen), mapped)
-        problem, raw = _problem(own, {n: mapped[n] for n in columns})
+        problem, raw = _problem(own, {n: mapped[n] for n in columns}, optional)
         rows = typed.select(*chosen, problem.alias(_PROBLEM), raw.alias(_RAW))
         if day is not None and isinstance(typed.schema["shown_at"].dataType, T.TimestampType):
-            rows = rows.where(_on_day(day))
+            rows = rows.where(_on_day(day, contract))
     return rows
 
 
@@ -124,10 +93,11 @@ def _own(frame: DataFrame, name: str) -> str:
     return next((f"`{c}`" for c in frame.columns if c.lower() == name), "")
 
 
-def _check_required(frame: DataFrame, mapped: Mapping[str, str], source: str) -> None:
-    optional = (
-        (*OPTIONAL_COLUMNS, "clicks", "clicked") if mapped.get(FEEDBACK) else OPTIONAL_COLUMNS
-    )
+def _check_required(
+    frame: DataFrame, mapped: Mapping[str, str], optional: Sequence[str], source: str
+) -> None:
+    if mapped.get(_FEEDBACK):
+        optional = (*optional, "clicks", "clicked")
     missing = [n for n, text in mapped.items() if not text and n not in optional]
     if not missing:
         return
@@ -144,9 +114,9 @@ def _check_types(typed: DataFrame, mapped: Mapping[str, str]) -> None:
     """Raise UserError for a column of a type that is never one of the contract."""
     for field in typed.schema:
         kind, name = field.dataType, field.name
-        if name == FEEDBACK:  # texts, numbers or lists of them
+        if name == _FEEDBACK:  # texts, numbers or lists of them
             continue
-        if name == FEATURES:
+        if name == _FEATURES:
             _check_vectors(kind, mapped)
             continue
         listed = name in ("doc_ids", "clicks")
@@ -177,27 +147,29 @@ def _check_vectors(kind: T.DataType, mapped: Mapping[str, str]) -> None:
             "transform(items, i -> array(i.price, i.stock))"
         )
     raise UserError(
-        f"log.columns.{FEATURES} = {mapped[FEATURES]!r} is of type {kind.simpleString()}, "
+        f"log.columns.{_FEATURES} = {mapped[_FEATURES]!r} is of type {kind.simpleString()}, "
         f"expected {form}; encode texts as numbers"
     )
 
 
 _TYPES: dict[str, tuple[type[T.DataType], ...]] = {
     "session_id": _SIMPLE, "query_id": _SIMPLE, "doc_id": _SIMPLE, "doc_ids": _SIMPLE,
-    "segment": _SIMPLE, "bucket": _SIMPLE, RANKER: _SIMPLE, "shown_at": _TIMES, "position": _SIMPLE,
+    "segment": _SIMPLE, "bucket": _SIMPLE, _RANKER: _SIMPLE, "shown_at": _TIMES, "position": _SIMPLE,
     "clicks": _FLAGS, "clicked": _FLAGS, "swapped": _FLAGS,
 }  # fmt: skip
 _TEXT, _FLAG = "a text or a number", "true and false, or 0 and 1"
 _ALLOWED = {
     "session_id": _TEXT, "query_id": _TEXT, "doc_id": _TEXT, "segment": _TEXT, "bucket": _TEXT,
-    RANKER: _TEXT,
+    _RANKER: _TEXT,
     "doc_ids": "an array of texts or numbers, as in transform(items, i -> i.id)",
     "shown_at": "a timestamp, a date, an epoch number or a text", "position": "an integer",
     "clicks": f"an array of {_FLAG}", "clicked": _FLAG, "swapped": _FLAG,
 }  # fmt: skip
 
 
-def _problem(own: Mapping[str, int], mapped: Mapping[str, str]) -> tuple[Column, Column]:
+def _problem(
+    own: Mapping[str, int], mapped: Mapping[str, str], optional: Sequence[str]
+) -> tuple[Column, Column]:
     """Return the problem of each row, and its text if it has one.
 
     A row has a problem if Spark could not read its line, or if an expression gives null for a
@@ -208,7 +180,7 @@ def _problem(own: Mapping[str, int], mapped: Mapping[str, str]) -> tuple[Column,
     for name, text in mapped.items():
         names = [c for c in own if _uses(text, c)]
         used |= dict.fromkeys(names)
-        if name not in OPTIONAL_COLUMNS and names and not _GENERATOR.search(text):
+        if name not in optional and names and not _GENERATOR.search(text):
             present = F.lit(True)
             for column in names:
                 present &= F.col(f"{_OWN}{own[column]}").isNotNull()
@@ -232,12 +204,12 @@ def _quoted(column: str) -> Column:
     return F.col(f"`{column}`")
 
 
-def _on_day(day: dt.date) -> Column:
+def _on_day(day: dt.date, contract: Contract) -> Column:
     """Return whether a row is of a UTC date; times that are null or out of range are kept."""
     start = dt.datetime(day.year, day.month, day.day, tzinfo=dt.timezone.utc)
     at = F.col("shown_at")
     first, end, accepted, after = (
         F.timestamp_micros(F.lit(int(t.timestamp()) * 1_000_000))
-        for t in (start, start + dt.timedelta(days=1), FIRST_TIME, END_TIME)
+        for t in (start, start + dt.timedelta(days=1), contract.first, contract.end)
     )
     return at.isNull() | ((at >= first) & (at < end)) | (at < accepted) | (at >= after)

@@ -10,14 +10,17 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ulr.engine.names import missing_column, nearest
-from ulr.engine.spark_versions import SPARK_FAILED
+from ulr.engine.spark.versions import SPARK_FAILED
 from ulr.errors import UserError
 
+CORRUPT = "_corrupt_record"  # the text of a line that Spark cannot read
 _ANSI = "spark.sql.ansi.enabled"
+_CSV = {"header": "true", "escape": '"'}
 _MAX_REASON = 300
 _UNRESOLVED = re.compile(r"UNRESOLVED_COLUMN[^`]*?with name (?P<name>(?:`[^`]+`\.?)+)")
 _CLASS = re.compile(r"^\[(?P<name>[A-Z_0-9.]+)\] *")
@@ -102,6 +105,35 @@ def select(frame: DataFrame, columns: Sequence[Column], *, setting: str) -> Data
         return frame.select(*columns)
     except SPARK_FAILED as error:
         raise UserError(f"{setting}: {reason_of(error)}") from None
+
+
+def read_files(
+    spark: SparkSession, paths: list[str], form: str, ddl: str | None, setting: str
+) -> DataFrame:
+    """Return the rows of files; raise UserError if there are none.
+
+    ddl: names and types of the columns, as `id string, at bigint`; inferred if None. The text of a
+    line of JSON or CSV that cannot be read is in the column CORRUPT.
+    """
+    reader = spark.read.format(form)
+    if form == "parquet":
+        reader = reader.option("mergeSchema", "true")
+    else:
+        reader = reader.option("columnNameOfCorruptRecord", CORRUPT)
+    if form == "csv":
+        reader = reader.options(**_CSV)
+    try:
+        if ddl is not None:
+            extra = "" if form == "parquet" or CORRUPT in ddl else f", {CORRUPT} string"
+            reader = reader.schema(ddl + extra)
+        return reader.load(paths)
+    except SPARK_FAILED as error:
+        raise UserError(f"{setting} = {paths[0]}: {reason_of(error)}") from None
+
+
+def keep_on_disk(frame: DataFrame) -> DataFrame:
+    """Return the rows, which are computed once and kept on the disks of the executors."""
+    return frame.persist(StorageLevel.DISK_ONLY)
 
 
 def reason_of(error: Exception) -> str:
