@@ -45,8 +45,8 @@ from ulr.warehouse.schema import (
 class PageReader:
     """Reads and checks pages in a task.
 
-    read: of what a task gets, gives batches with the columns of `reading(pages)`. levels: the events of the log. width:
-    the number of features of a document in the log; 0: they are not read.
+    read: of what a task gets, gives batches with the columns of `reading(pages)`. levels: the
+    events of the log. width: the number of features of a document in the log; 0: they are not read.
     """
 
     read: Callable[[Any], Batches]

@@ -30,8 +30,8 @@ Rows = Iterator[tuple[int, pa.Table]]
 class FeatureTable:
     """The rows of a table that are read, of the dates that are read.
 
-    frame: the engine's own. identity: a JSON value that changes with the rows. size: bytes, about. by_day: rows are read
-    with their day.
+    frame: the engine's own. identity: a JSON value that changes with the rows. size: bytes, about.
+    by_day: rows are read with their day.
     """
 
     frame: Any

@@ -90,7 +90,14 @@ def write_groups(
             remove_files(targets, w.part)
     total = _total(written, corrected)
     if total.pop("stale_features", 0):
-        counts = _write_features_again(engine, source, repeated, targets, partitions, max_position)
+        counts = _write_features_again(
+            engine,
+            source,
+            repeated,
+            targets,
+            partitions=partitions,
+            max_position=max_position,
+        )
         total.update({name: counts[name] - total[name] for name in ("features", "features_bytes")})
     return total
 
@@ -100,6 +107,7 @@ def _write_features_again(
     source: PageSource,
     repeated: RepeatedIds,
     targets: Targets,
+    *,
     partitions: int,
     max_position: int,
 ) -> Counter[str]:

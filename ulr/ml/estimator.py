@@ -20,6 +20,7 @@ from ulr.config.load import default_settings
 from ulr.config.settings import Settings
 from ulr.engine.failures import reraise_user_errors
 from ulr.engine.spark.cluster import cancelled_on_error
+from ulr.engine.spark.engine import SparkEngine
 from ulr.errors import UserError
 from ulr.ml.fit_data import write_fit_data
 from ulr.ml.model import UnbiasedLambdaMARTModel
@@ -29,7 +30,7 @@ from ulr.ml.persistence import ParamsReader, ParamsWriter
 from ulr.ml.work_folder import work_folder
 from ulr.pairs.weights import AUTO, LABELS
 from ulr.training.checkpoint import Checkpoints
-from ulr.training.distributed.driver import DistributedOptions, train_on_spark
+from ulr.training.distributed.driver import DistributedOptions, train_on_ranks
 from ulr.training.parameters import override
 from ulr.training.plan import UNBIASED_LAMBDAMART
 
@@ -58,7 +59,8 @@ class UnbiasedLambdaMART(
             with reraise_user_errors():
                 source, plan = write_fit_data(self, dataset, settings, url)
             checkpoints = Checkpoints(url, "fit", "fit")  # no other fit uses this folder
-            outcome = train_on_spark(spark, source, plan, options, checkpoints)
+            engine = SparkEngine(session=spark)
+            outcome = train_on_ranks(engine, source, plan, options, checkpoints)
         return self._copyValues(UnbiasedLambdaMARTModel.of(outcome.ranker))
 
     def write(self) -> ParamsWriter:

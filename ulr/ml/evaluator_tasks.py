@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from ulr.engine.spark.tasks import Batches
+from ulr.engine.interface import Batches
 from ulr.evaluation.metrics import EvaluationPlan
 from ulr.evaluation.tasks import evaluate_queries
 from ulr.evaluation.totals import Totals

@@ -15,7 +15,9 @@ from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ulr.engine.spark.tasks import Batches, map_batches
+from ulr.engine.interface import Batches
+from ulr.engine.spark.engine import SparkEngine
+from ulr.engine.spark.tasks import map_batches
 from ulr.errors import InvalidData
 from ulr.features.stage import WindowTable
 from ulr.ml.session_rows import RowOptions, window_tables
@@ -52,17 +54,17 @@ def write_session_pairs(
 
     The returned configuration has the estimated prior on co-clicks, if the weights have one.
     """
-    spark = rows.sparkSession
+    engine = SparkEngine(session=rows.sparkSession)
     window = write_window(rows, options, Storage(url).child("window"))
     if not window.files:
         raise InvalidData("the DataFrame has no rows to train on, or none to validate on")
     if config.psi is not None and config.co_click_variance is None:
         variance = estimate_variance(
-            spark, window, config.psi, config.segments, test_fraction=test_fraction
+            engine, window, config.psi, config.segments, test_fraction=test_fraction
         )
         config = replace(config, co_click_variance=variance)
     target = Storage(url).child("pairs")
-    report = write_pairs(spark, window, config, pairs_url=target, test_fraction=test_fraction)
+    report = write_pairs(engine, window, config, pairs_url=target, test_fraction=test_fraction)
     if not report.counts["pairs"]:
         reason = empty_reason(report.counts, config, "the DataFrame")
         raise InvalidData(f"{reason}; check labelCol and qidCol")

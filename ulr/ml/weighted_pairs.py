@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ulr.engine.interface import Batches
 from ulr.engine.spark.session import spark_schema
-from ulr.engine.spark.tasks import Batches, map_batches
+from ulr.engine.spark.tasks import map_batches
 from ulr.ml.lists import build_lists, split_at_lists
 from ulr.warehouse.schema import pairs_schema
 from ulr.warehouse.storage import Storage

@@ -16,8 +16,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from ulr.engine.interface import Batches, Items
 from ulr.engine.spark.cluster import is_connect, is_local
-from ulr.engine.spark.tasks import Batches, map_items
+from ulr.engine.spark.engine import SparkEngine
 from ulr.errors import UserError
 from ulr.warehouse.storage import Storage
 
@@ -78,8 +79,8 @@ def _delete(root: Storage, name: str) -> None:
 def _check_shared(spark: SparkSession, url: str, work_path: str) -> None:
     """Raise UserError if a task does not see a file that this process writes."""
     Storage(url).write_text(url, _MARKER)
-    seen = map_items(spark, [url], _sees_marker, "seen boolean").first()
-    if not (seen and seen[0]):
+    (seen,) = SparkEngine(session=spark).map(Items([url]), _sees_marker)
+    if not seen["seen"][0].as_py():
         given = f"workPath = {work_path}: the" if work_path else "workPath is not set, and the"
         raise UserError(
             f"{given} executors of the Spark Connect server do not see the folders of this "

@@ -34,8 +34,8 @@ def run_comparison(
     trials: Sequence[Trial],
     window: str,
     settings: Settings,
-    events: Events,
     *,
+    events: Events,
     show: Callable[[TrialResults], None],
     force: bool = False,
 ) -> TrialResults:

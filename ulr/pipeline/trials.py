@@ -63,8 +63,8 @@ def run_trials(
     with hold(first.warehouse.storage, "", title):
         dates = window_dates(first.warehouse, window, 0)
         trained, evaluated = held_out(dates, first.settings.evaluate.holdout == "time")
-        tables = _propensities(engine, title, trials, dates, events, force)
-        tables += _pairs(engine, title, trials, trained, events, force)
+        tables = _propensities(engine, title, trials, dates, events=events, force=force)
+        tables += _pairs(engine, title, trials, trained, events=events, force=force)
         tables += fit(engine, trials, events, force=force)
         span = f"{evaluated[0]}..{evaluated[-1]}"
         texts = {trial.name: read_model(trial.warehouse, trial.method) for trial in trials}
@@ -80,6 +80,7 @@ def _propensities(
     title: str,
     trials: Sequence[Trial],
     dates: list[dt.date],
+    *,
     events: Events,
     force: bool,
 ) -> list[Outcome]:
@@ -106,6 +107,7 @@ def _pairs(
     title: str,
     trials: Sequence[Trial],
     dates: list[dt.date],
+    *,
     events: Events,
     force: bool,
 ) -> list[Outcome]:

@@ -43,7 +43,13 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     trials = [Trial(method, overlay, own.with_method(method)) for method in methods]
     comparison = Comparison(COMPARE, window, "compare", METRIC)
     results = run_comparison(
-        open_engine("compare", settings), comparison, trials, window, settings, TERMINAL, show=_show
+        open_engine("compare", settings),
+        comparison,
+        trials,
+        window,
+        settings,
+        events=TERMINAL,
+        show=_show,
     )
     values = {name: {m: estimates[m].value for m in SHOWN}
               for name, estimates in _by_method(results).items()}  # fmt: skip

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     comparison = Comparison(RERUN, args.name, title, settings.promote.metric)
     engine = open_engine("rerun", settings)
     results = run_comparison(
-        engine, comparison, trials, window, settings, TERMINAL, show=show, force=args.force
+        engine, comparison, trials, window, settings, events=TERMINAL, show=show, force=args.force
     )
     return CommandResult({
         "name": args.name, "path": path, "dates": [str(d) for d in results.dates],

@@ -130,8 +130,9 @@ def end_with_parent() -> None:
 
 def _wait(futures: Sequence[Future[Any]]) -> None:
     """Wait for all results, or for the first error."""
-    while not (done := wait(futures, _POLL_S, FIRST_EXCEPTION)).not_done == set():
-        if any(future.exception() is not None for future in done.done):
+    while True:
+        done, running = wait(futures, _POLL_S, FIRST_EXCEPTION)
+        if not running or any(future.exception() is not None for future in done):
             return
 
 

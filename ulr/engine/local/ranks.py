@@ -13,6 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
@@ -80,8 +81,9 @@ class LocalRanks:
     ) -> _Process:
         context = process_context()
         own, other = context.Pipe()
-        arguments = (other, number, count, function, dict(os.environ), threads)
-        process = context.Process(target=_run_rank, args=arguments, daemon=True)
+        run = partial(_run_rank, other, number, count, function)
+        arguments = dict(os.environ), threads
+        process = context.Process(target=run, args=arguments, daemon=True)
         with launching():
             process.start()
         other.close()
@@ -165,11 +167,10 @@ def _run_rank(
     number: int,
     count: int,
     function: Callable[[Rank], bytes],
-    environment: dict[str, str],
-    threads: int,
+    *start: Any,
 ) -> None:
-    """Run one rank in its process."""
-    start_worker(environment, threads)
+    """Run one rank in its process. start: arguments of `start_worker`."""
+    start_worker(*start)
     lock = threading.Lock()
 
     def send(kind: str, content: Any) -> None:

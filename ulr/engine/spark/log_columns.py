@@ -154,7 +154,8 @@ def _check_vectors(kind: T.DataType, mapped: Mapping[str, str]) -> None:
 
 _TYPES: dict[str, tuple[type[T.DataType], ...]] = {
     "session_id": _SIMPLE, "query_id": _SIMPLE, "doc_id": _SIMPLE, "doc_ids": _SIMPLE,
-    "segment": _SIMPLE, "bucket": _SIMPLE, _RANKER: _SIMPLE, "shown_at": _TIMES, "position": _SIMPLE,
+    "segment": _SIMPLE, "bucket": _SIMPLE, _RANKER: _SIMPLE, "shown_at": _TIMES,
+    "position": _SIMPLE,
     "clicks": _FLAGS, "clicked": _FLAGS, "swapped": _FLAGS,
 }  # fmt: skip
 _TEXT, _FLAG = "a text or a number", "true and false, or 0 and 1"

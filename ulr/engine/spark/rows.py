@@ -1,4 +1,4 @@
-"""What a table of features needs of Spark: Arrow types, dates, the rows of dates, a content hash."""
+"""Rows of a table of Spark: their Arrow types, their dates, and a hash of their content."""
 
 from __future__ import annotations
 
