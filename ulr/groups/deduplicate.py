@@ -160,7 +160,8 @@ def _value_hashes(column: pa.Array) -> np.ndarray:
         values = hash_vectors(pa.chunked_array([rows.values]))
     else:
         values = _value_hashes(rows.values)
-    return hash_lists(rows.starts, rows.lengths, values)
+    hashed: np.ndarray = hash_lists(rows.starts, rows.lengths, values)
+    return hashed
 
 
 def _sorted(pieces: Sequence[np.ndarray]) -> np.ndarray:

@@ -42,14 +42,9 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     overlay = overlay_of(settings, "compare")
     trials = [Trial(method, overlay, own.with_method(method)) for method in methods]
     comparison = Comparison(COMPARE, window, "compare", METRIC)
+    engine = open_engine("compare", settings)
     results = run_comparison(
-        open_engine("compare", settings),
-        comparison,
-        trials,
-        window,
-        settings,
-        events=TERMINAL,
-        show=_show,
+        engine, comparison, trials, window, settings, events=TERMINAL, show=_show
     )
     values = {name: {m: estimates[m].value for m in SHOWN}
               for name, estimates in _by_method(results).items()}  # fmt: skip

@@ -15,8 +15,9 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 import pyarrow as pa
 
@@ -112,7 +113,8 @@ class SharedFile:
 _loaded: dict[str, Any] = {}  # by path, in this process
 
 
-class BlockFile(NamedTuple):
+@dataclass(frozen=True)
+class BlockFile:
     """The blocks of a task, one after the other in a file. index: part, kind, offset, bytes."""
 
     path: str
