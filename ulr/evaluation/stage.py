@@ -19,7 +19,7 @@ from ulr.config.settings import Evaluate
 from ulr.engine.interface import Engine
 from ulr.errors import UserError
 from ulr.evaluation.metrics import EvaluationPlan
-from ulr.evaluation.tasks import evaluate_partition
+from ulr.evaluation.tasks import Model, evaluate_partition
 from ulr.evaluation.totals import STAGE, Totals, metrics_table, read_totals
 from ulr.features.source import open_features
 from ulr.features.split import Split
@@ -124,14 +124,14 @@ def _inputs(
 def evaluate_models(
     engine: Engine,
     window: WindowTable,
-    models: Mapping[str, str],
+    models: Mapping[str, Model],
     plan: EvaluationPlan,
     *,
     names: Sequence[str] = (),
     split: Split = "all",
     test_fraction: float = 0.0,
 ) -> Totals:
-    """Evaluate models (LightGBM text by name) in tasks; the driver collects totals only.
+    """Evaluate models by name in tasks; the driver collects totals only.
 
     names: of the features of the window, if known.
     """

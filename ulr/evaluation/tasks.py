@@ -14,13 +14,14 @@ from ulr.features.window import Window, load_window, only_segment
 from ulr.models.booster import load_scorer
 
 Scorer = Callable[[np.ndarray], np.ndarray]
+Model = str | Scorer  # LightGBM text, or a function that can be pickled
 
 
 def evaluate_partition(
     name: str,
     queries: pa.Table,
     *,
-    models: Mapping[str, str],
+    models: Mapping[str, Model],
     plan: EvaluationPlan,
     names: Sequence[str] = (),
 ) -> Iterator[pa.RecordBatch]:
@@ -28,7 +29,10 @@ def evaluate_partition(
 
     queries: rows of `window_schema`. names: of their features, if known.
     """
-    scorers = {name: load_scorer(text, name, names) for name, text in models.items()}
+    scorers = {
+        name: load_scorer(model, name, names) if isinstance(model, str) else model
+        for name, model in models.items()
+    }
     totals = evaluate_queries(queries, scorers, plan)
     yield pa.RecordBatch.from_pydict({"totals": [totals.to_json()]})
 

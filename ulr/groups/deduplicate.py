@@ -154,7 +154,8 @@ def _value_hashes(column: pa.Array) -> np.ndarray:
         return hashes(column)
     if not pa.types.is_list(kind):
         numbers = column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        return numbers.astype(np.int64).view(np.uint64)
+        words: np.ndarray = numbers.astype(np.int64).view(np.uint64)
+        return words
     rows = lists(column)
     if pa.types.is_list(rows.values.type):  # vectors of features
         values = hash_vectors(pa.chunked_array([rows.values]))

@@ -58,25 +58,17 @@ def write_judgments(
 
     Documents that were shown only below the deepest position with a propensity get none.
     """
-    paths = [(0, path) for path in groups_files(warehouse, dates)]
-    groups, storage = GroupFiles(warehouse.storage.url, paths), warehouse.storage
-    folder = uuid.uuid4().hex
+    storage, folder = warehouse.storage, uuid.uuid4().hex
     url = storage.child(WORK, folder)
     remove_unneeded(storage, WORK, None, 0.0, locked=False)  # of runs that were killed
     TableFiles(url).mark({})
     try:
-        files, sample = write_documents(
-            engine,
-            groups,
-            url,
-            max_position=curves.depth,
-            parts=partitions_for(sum(groups.sizes)),
-            sample=PRIOR_DOCUMENTS,
+        files, prior = write_counts(
+            engine, warehouse, dates, url, curves=curves, prior_kind=prior_kind
         )
-        prior = fit_prior(join_curves(sample, curves).shown, prior_kind)
-        plan = JudgePlan(curves, prior, min_impressions)
-        lines = write_lines(engine, url, files, plan, layout(prior))
-        header = layout(prior).header
+        plan, own = JudgePlan(curves, prior, min_impressions), layout(prior)
+        lines = write_lines(engine, url, files, plan, own)
+        header = own.header
         write_chunks(target, _text(url, header, [file for file, *_ in lines]))
     finally:
         storage.delete(WORK, folder)
@@ -84,6 +76,29 @@ def write_judgments(
             storage.delete(WORK)
     documents, supported = (sum(counts) for counts in list(zip(*lines, strict=True))[1:])
     return JudgmentsOutcome(prior, documents, supported)
+
+
+def write_counts(
+    engine: Engine,
+    warehouse: Warehouse,
+    dates: Sequence[dt.date],
+    url: str,
+    *,
+    curves: Curves,
+    prior_kind: PriorKind,
+) -> tuple[list[str], Prior]:
+    """Write the counts of all documents of a window under `url`; return their files and prior."""
+    paths = [(0, path) for path in groups_files(warehouse, dates)]
+    groups = GroupFiles(warehouse.storage.url, paths)
+    files, sample = write_documents(
+        engine,
+        groups,
+        url,
+        max_position=curves.depth,
+        parts=partitions_for(sum(groups.sizes)),
+        sample=PRIOR_DOCUMENTS,
+    )
+    return files, fit_prior(join_curves(sample, curves).shown, prior_kind)
 
 
 def _text(url: str, header: bytes, files: Sequence[str]) -> Iterator[bytes]:

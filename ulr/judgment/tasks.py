@@ -114,11 +114,8 @@ def _lowest(documents: pa.Table, count: int) -> np.ndarray:
 
 
 def _write_lines(files: Sequence[str], *, url: str, plan: JudgePlan, layout: Layout) -> Batches:
-    fs, root = open_filesystem(url)
     for name in files:
-        with pq.ParquetFile(f"{root}/{name}", filesystem=fs) as file:
-            batches = file.iter_batches(_JUDGED_AT_ONCE, use_threads=False)
-            judgments = _in_order(pa.concat_tables([judge(batch, plan) for batch in batches]))
+        judgments = _judged(url, name, plan)
         text = f"{name.removesuffix('.parquet')}.csv"
         pieces = judgments.to_batches(_JUDGED_AT_ONCE)
         lines = (csv_text(pa.Table.from_batches([piece]), layout) for piece in pieces)
@@ -128,6 +125,19 @@ def _write_lines(files: Sequence[str], *, url: str, plan: JudgePlan, layout: Lay
             [pa.array(values) for values in ([text], *counts)],
             names=["file", "documents", "supported"],
         )
+
+
+def judge_files(files: Sequence[str], *, url: str, plan: JudgePlan) -> Batches:
+    """Yield the judgments of files of documents, in the order of the file of judgments."""
+    for name in files:
+        yield from _judged(url, name, plan).to_batches()
+
+
+def _judged(url: str, name: str, plan: JudgePlan) -> pa.Table:
+    fs, root = open_filesystem(url)
+    with pq.ParquetFile(f"{root}/{name}", filesystem=fs) as file:
+        batches = file.iter_batches(_JUDGED_AT_ONCE, use_threads=False)
+        return _in_order(pa.concat_tables([judge(batch, plan) for batch in batches]))
 
 
 def _in_order(judgments: pa.Table) -> pa.Table:

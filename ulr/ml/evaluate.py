@@ -1,8 +1,9 @@
-"""`ulr.evaluate`: rankings on clicks and golden labels, with intervals, without Spark."""
+"""`ulr.evaluate`: rankings on clicks and golden labels, with intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,21 +14,23 @@ from pydantic import ValidationError
 
 from ulr.config.load import default_settings
 from ulr.config.settings import Evaluate
-from ulr.engine.columns import hashes
+from ulr.engine.columns import hashes, list_array
 from ulr.errors import UserError
 from ulr.evaluation.metrics import LOGGING, EvaluationPlan
-from ulr.evaluation.tasks import evaluate_window
+from ulr.evaluation.stage import evaluate_models
 from ulr.evaluation.totals import metrics_table
-from ulr.features.join import join_rows
-from ulr.features.split import in_split
-from ulr.features.window import load_window
+from ulr.features.files import find_features
+from ulr.features.stage import WindowInputs, gather_window
 from ulr.kernels.merge import group_keys
 from ulr.ml.documents import IDS, read_documents, read_ids
 from ulr.ml.frames import like, to_numbers, to_table
 from ulr.ml.given import as_examination
-from ulr.ml.pages import groups_by_date
+from ulr.ml.pages import read_pages
+from ulr.ml.workspace import workspace
 from ulr.models.booster import load_scorer
 from ulr.models.check import read_checked
+from ulr.pairs.gains import increments_of
+from ulr.warehouse.schema import features_schema
 
 
 class _Scores(NamedTuple):
@@ -46,6 +49,7 @@ def evaluate(
     labels: Any = None,
     test_fraction: float = 0.0,
     sigmoid: float = 1.0,
+    feedback: Mapping[str, float] | None = None,
     **settings: Any,
 ) -> Any:
     """Return the metrics of rankings with 95% intervals, as a frame of the kind of the pages.
@@ -59,27 +63,59 @@ def evaluate(
     from the clicks, and NDCG, MAP and so on for documents with a golden `label` in features, in a
     frame of scores or in `labels`. Every ranking is compared with every other and with the logged
     one (`against`, with a p-value). test_fraction: only the queries that the service holds out by
-    the hash of their id. settings: of the section evaluate, such as weights="policy".
+    the hash of their id. feedback: gains of the events in the column feedback of the pages; metrics
+    are then those of expected gain. settings: of the section evaluate, such as weights="policy".
     """
     defaults = default_settings()
     own = _merged(defaults.evaluate, settings)
     named = dict(rankings) if _is_named(rankings) else {"ranking": rankings}
     if LOGGING in named:
         raise UserError(f"a ranking is named {LOGGING}, the name of the logged one; use another")
-    groups = pa.concat_tables(groups_by_date(pages, defaults))
-    if test_fraction:
-        chosen = in_split(groups["query_id"], test_fraction, "test")
-        groups = groups.filter(pa.array(chosen))
-        if not groups.num_rows:
-            raise UserError(f"no query is held out with test_fraction={test_fraction:g}")
     names, scores = _score(named, features, labels)
-    table, rows = join_rows(groups, names)
-    window = load_window(table, None)
-    plan = EvaluationPlan(own, *as_examination(propensities), sigmoid, list(combinations(named, 2)))
-    by_row: dict[str, np.ndarray | None] = {LOGGING: None}
-    by_row |= {name: values[rows] for name, values in scores.items()}
-    totals = evaluate_window(window, by_row, plan).with_propensity_errors(plan.scatter)
+    examination = as_examination(propensities)
+    with workspace() as work:
+        dates = read_pages(work, pages, defaults, feedback=feedback)
+        path = work.write(_with_scores(names, scores), "scores", "part-00000.parquet")
+        inputs = WindowInputs(work.warehouse, dates, find_features(path), use="test")
+        plan = EvaluationPlan(
+            own,
+            *examination,
+            sigmoid,
+            list(combinations(named, 2)),
+            increments_of(feedback or {}, inputs.levels),
+        )
+        totals = evaluate_models(
+            work.engine,
+            gather_window(work.engine, inputs),
+            {name: ScoreColumn(number) for number, name in enumerate(scores)},
+            plan,
+            split="test" if test_fraction else "all",
+            test_fraction=test_fraction,
+        )
+    if not totals.sums:
+        raise UserError(f"no query is held out with test_fraction={test_fraction:g}")
     return like(pages, metrics_table(totals))
+
+
+@dataclass(frozen=True)
+class ScoreColumn:
+    """Reads scores from features that hold the bits of float64 scores, two for each ranking."""
+
+    number: int
+
+    def __call__(self, matrix: np.ndarray) -> np.ndarray:
+        """Return the scores of the rows of a matrix (float32)."""
+        bits = np.ascontiguousarray(matrix[:, 2 * self.number : 2 * self.number + 2])
+        scores: np.ndarray = bits.view(np.float64)[:, 0]
+        return scores
+
+
+def _with_scores(names: pa.Table, scores: Mapping[str, np.ndarray]) -> pa.Table:
+    """Return `features_schema` with the bits of the scores as features."""
+    matrix = np.stack([np.ascontiguousarray(values, np.float64) for values in scores.values()], 1)
+    bits = np.ascontiguousarray(matrix).view(np.float32)
+    column = list_array(np.full(len(bits), bits.shape[1]), pa.array(bits.reshape(-1)))
+    return names.append_column("features", column).select(features_schema.names)
 
 
 def _is_named(rankings: Any) -> bool:

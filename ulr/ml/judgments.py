@@ -1,22 +1,24 @@
-"""`ulr.judgments`: the relevance of shown documents from their clicks, without Spark."""
+"""`ulr.judgments`: the relevance of shown documents from their clicks."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
-import numpy as np
 import pyarrow as pa
 
 from ulr.config.load import default_settings
-from ulr.engine.columns import hashes
+from ulr.engine.interface import Items
 from ulr.errors import UserError
-from ulr.judgment.counts import by_document, join_curves, make_curves
-from ulr.judgment.judge import JudgePlan, judge
-from ulr.judgment.prior import PRIOR_DOCUMENTS, PriorKind, fit_prior
+from ulr.judgment.counts import make_curves
+from ulr.judgment.judge import JudgePlan, judgments_schema
+from ulr.judgment.prior import PriorKind
+from ulr.judgment.stage import write_counts
+from ulr.judgment.tasks import judge_files
 from ulr.ml.frames import like
 from ulr.ml.given import as_examination
-from ulr.ml.pages import groups_by_date
-from ulr.propensity.in_memory import MemoryCounts
+from ulr.ml.pages import read_pages
+from ulr.ml.workspace import workspace
 
 
 def judgments(
@@ -44,16 +46,12 @@ def judgments(
     if correction not in ("theta", "affine"):
         raise UserError(f"correction={correction!r}; give 'theta' or 'affine'")
     curves = make_curves(*as_examination(propensities), affine=correction == "affine")
-    counts = MemoryCounts(groups_by_date(pages, default_settings()))
-    documents = by_document(counts.documents(curves.depth))
-    sample = join_curves(_sample(documents, PRIOR_DOCUMENTS), curves)
-    plan = JudgePlan(curves, fit_prior(sample.shown, prior), min_impressions)
-    table = judge(documents, plan)
-    order = [("query_id", "ascending"), ("rating", "descending"), ("doc_id", "ascending")]
-    return like(pages, table.sort_by(order))
-
-
-def _sample(documents: pa.Table, size: int) -> pa.Table:
-    """Return the documents with the lowest hashes, in their order: those that Spark takes."""
-    keys = hashes(documents["doc_id"], hashes(documents["query_id"])).view(np.int64)
-    return documents.take(pa.array(np.argsort(keys, kind="stable")[:size]))
+    with workspace() as work:
+        dates = read_pages(work, pages, default_settings())
+        url = str(work.folder / "judgments")
+        files, fitted = write_counts(
+            work.engine, work.warehouse, dates, url, curves=curves, prior_kind=prior
+        )
+        judge = partial(judge_files, url=url, plan=JudgePlan(curves, fitted, min_impressions))
+        batches = work.engine.map(Items(files), judge)
+    return like(pages, pa.Table.from_batches(batches, judgments_schema))

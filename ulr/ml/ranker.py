@@ -5,32 +5,43 @@
     scores = ranker.predict(X_new)
 
 One row is a document that a session showed. Sessions are aggregated first: the time of training
-depends on the distinct rankings, not on the number of sessions. Neither Spark nor MLflow is needed.
+depends on the distinct rankings, not on the number of sessions. The stages of the service do the
+work, on the local engine and in a temporary folder. Training runs in a process of its own.
 """
 
 from __future__ import annotations
 
 import inspect
 import warnings
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from ulr.clicklog.quarantine import reasons_in
 from ulr.config.load import default_settings
-from ulr.errors import UserError
+from ulr.config.settings import Settings
+from ulr.errors import InvalidData, UserError
 from ulr.features.layout import valid_names
 from ulr.ml.feature_rows import FeatureRows, feature_rows
 from ulr.ml.fit_arguments import read_fit_arguments
 from ulr.ml.given import examination_for
+from ulr.ml.pages import groups_of, lenient
 from ulr.ml.parameters import merged_settings
-from ulr.ml.training_data import Sessions, TrainingPairs, read_sessions, training_pairs
-from ulr.pairs.config import pair_config_of
+from ulr.ml.shown import invalid_sessions
+from ulr.ml.training_data import DATE, SessionFiles, Sessions, read_sessions, write_sessions
+from ulr.ml.workspace import Workspace, workspace
+from ulr.pairs.stage import build_pairs
+from ulr.pairs.weightings import CLICK_MODEL, training_columns, validation_columns
 from ulr.pairs.weights import LABELS
-from ulr.training.data import RankingData
-from ulr.training.local import TrainedRanker, train_ranker
+from ulr.propensity.examination import BySegment, Examination
+from ulr.training.distributed.driver import DistributedOptions, train_on_ranks
+from ulr.training.distributed.pair_files import PairFiles
+from ulr.training.local import TrainedRanker
 from ulr.training.plan import plan_from_settings
 
 
@@ -232,21 +243,30 @@ class Ranker(BaseEstimator):
         examination, by_segment = examination_for(
             self.method, self.propensities, min(deepest, limit)
         )
-        config = pair_config_of(settings.pairs, examination, by_segment)
-        pairs = training_pairs(
-            sessions, config, max_position=limit, test_fraction=settings.pairs.test_fraction
-        )
-        _warn_of_changes(pairs, sessions)
         theta = examination.theta if settings.train.fixed_click_bias else None
         names = _feature_names(feature_name, sessions.features)
         plan = plan_from_settings(settings, theta, names)
-        train_data, validation = pairs.training(), None
-        if held_out is not None:
-            other = training_pairs(held_out, config, max_position=limit)
-            validation = other.validation()
-        elif plan.validates and plan.validation_fraction:
-            train_data, validation = _split(pairs, plan.validation_fraction)
-        self._keep(train_ranker(train_data, plan, validation=validation), sessions.features)
+        with workspace() as work:
+            fit = _Fit(work, settings, (examination, by_segment))
+            pairs = fit.pairs(sessions, "train", settings.pairs.test_fraction)
+            validation: list[str] = []
+            if held_out is not None:
+                validation = fit.pairs(held_out, "validation", 0.0).files
+            source = PairFiles(
+                work.warehouse.storage.url,
+                pairs.files,
+                settings.train.validation_fraction if plan.validates else 0.0,
+                validation,
+                weights=training_columns(plan.method, pairs.click_model),
+                validation_weights=validation_columns(plan.method),
+            )
+            result = train_on_ranks(
+                work.engine,
+                source,
+                replace(plan, click_model=pairs.click_model),
+                DistributedOptions(max_retries=0),
+            )
+        self._keep(result.ranker, sessions.features)
 
     def _keep(self, trained: TrainedRanker, features: FeatureRows) -> None:
         for line in trained.warnings:
@@ -308,14 +328,6 @@ def _single(value: Any, name: str) -> Any:
     return value
 
 
-def _split(pairs: TrainingPairs, fraction: float) -> tuple[RankingData, RankingData | None]:
-    """Return the data to train on and that of the held-out queries, if there are any."""
-    held_out = pairs.held_out(fraction)
-    if not held_out.any() or held_out.all():
-        return pairs.training(), None
-    return pairs.training(~held_out), pairs.validation(held_out)
-
-
 def _check_width(features: FeatureRows, known: FeatureRows, name: str) -> None:
     if features.width != known.width:
         raise UserError(f"{name} has {features.width} features, X has {known.width}")
@@ -328,12 +340,61 @@ def _feature_names(feature_name: Any, features: FeatureRows) -> list[str]:
     return valid_names(names, "feature names")
 
 
-def _warn_of_changes(pairs: TrainingPairs, sessions: Sessions) -> None:
-    if pairs.changed:
+class _Pairs(NamedTuple):
+    """Files of pairs; click_model: what training reads of their weights."""
+
+    files: list[str]
+    click_model: str
+
+
+class _Fit(NamedTuple):
+    """The stages of one fit, in its workspace."""
+
+    work: Workspace
+    settings: Settings
+    propensities: tuple[Examination, BySegment]
+
+    def pairs(self, sessions: Sessions, name: str, test_fraction: float) -> _Pairs:
+        """Build the pairs of sessions in a warehouse named `name`."""
+        own, settings = self.work.part(name), self.settings
+        files = write_sessions(
+            own,
+            sessions,
+            max_position=settings.groups.max_position,
+            golden=settings.pairs.method == LABELS,
+        )
+        _warn_of_changes(files, sessions)
+        log = lenient(settings.log, path=files.log)
+        counts = groups_of(own, log, settings.groups, [DATE])
+        _refuse_invalid(own, counts)
+        pairs = settings.pairs.model_copy(update={"test_fraction": test_fraction})
+        features = settings.features.model_copy(update={"path": files.features})
+        outcome = build_pairs(
+            own.engine,
+            own.warehouse,
+            [DATE],
+            pairs=pairs,
+            features=features,
+            propensities=self.propensities,
+        )
+        partition = outcome.manifest.partition
+        click_model = outcome.manifest.inputs.get(CLICK_MODEL, "")
+        return _Pairs(own.warehouse.files("pairs", partition), click_model)
+
+
+def _refuse_invalid(work: Workspace, counts: Counter[str]) -> None:
+    """Raise InvalidData if a session is no valid page."""
+    if bad := reasons_in(counts).total():
+        row = work.warehouse.read("quarantine", f"dt={DATE}").slice(0, 1).to_pylist()[0]
+        raise InvalidData(invalid_sessions(bad, row["reason"], row["doc_ids"]))
+
+
+def _warn_of_changes(files: SessionFiles, sessions: Sessions) -> None:
+    if files.changed:
         warnings.warn(
-            f"the features of {pairs.changed:,} of {sessions.features.rows:,} rows differ from "
+            f"the features of {files.changed:,} of {sessions.features.rows:,} rows differ from "
             "those of the first row of the same query and document, which are used; give another "
             "doc id where the features are another",
             UnbiasedWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

@@ -1,4 +1,4 @@
-"""Rows of shown documents to rows of the table `window`: whole queries at a time. No Spark.
+"""Rows of shown documents to rows of the table `window`: whole queries at a time.
 
 The rows are sorted by query, list and position. They are folded into histograms some lists at a
 time, so that memory holds the distinct rankings and documents of a query, not all its sessions.
@@ -95,15 +95,15 @@ def fold_rows(chunk: pa.Table, options: RowOptions) -> tuple[pa.Table, pa.Table]
         document=document,
         segment=whole(chunk["segment"]),
     )
-    result = shown_groups(shown, options.max_position)
-    names = result.names
+    groups, shown_documents = shown_groups(shown, options.max_position)
+    names = shown_documents.names
     if not options.golden:
         nothing = pa.nulls(names.num_rows, pa.int32())
         names = names.set_column(names.schema.get_field_index("label"), "label", nothing)
-    values = features.take(result.row).reshape(-1)
+    values = features.take(shown_documents.row).reshape(-1)
     column = list_array(np.full(names.num_rows, features.width), pa.array(values))
     documents = names.append_column("features", column).select(features_schema.names)
-    return result.groups, documents.cast(features_schema)
+    return groups, documents.cast(features_schema)
 
 
 def _check_positions(chunk: pa.Table, position: np.ndarray, lists: Ragged) -> None:

@@ -1,14 +1,14 @@
-"""Rows of shown documents to groups: sessions become pages, and these become histograms.
+"""Rows of shown documents to pages and documents, and to histograms.
 
 A row is a document that a session showed. It has a position, a click and features. The ids of
 queries and documents may be missing: documents are then equal if their features are, and queries
-if they showed the same set of documents. Arrow and numpy only; the notebook API calls this with all
-rows, the Estimator in each task with the rows of whole queries.
+if they showed the same set of documents. The notebook API calls this with all rows, the Estimator
+in each task with the rows of whole queries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ulr.clicklog.contract import REASONS, CheckedPages, check_pages
+from ulr.clicklog.contract import REASONS, check_pages
 from ulr.engine.columns import hashes, list_array
 from ulr.errors import InvalidData
 from ulr.groups.histograms import canonical, fold_pages, merge
@@ -52,15 +52,13 @@ class ShownRows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ShownGroups:
-    """The histograms of sessions and the documents that they showed.
+class ShownDocuments:
+    """The documents that sessions showed.
 
-    groups: rows of `groups_schema`. names: query_id, doc_id, label (null) of each distinct
-    document. row: int64, the first row of each of them. changed: rows whose features differ from
-    those of this first row.
+    names: query_id, doc_id and label of each distinct document. row: int64, the first row of each
+    of them. changed: rows whose features differ from those of this first row.
     """
 
-    groups: pa.Table
     names: pa.Table
     row: np.ndarray
     changed: int
@@ -80,17 +78,45 @@ def by_session(sessions: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, 
     return offsets_of(np.bincount(sessions)), order
 
 
-def shown_groups(shown: ShownRows, max_position: int) -> ShownGroups:
-    """Return the groups of the sessions, and their documents.
+def split_rows(
+    shown: ShownRows, max_position: int
+) -> tuple[Iterator[pa.RecordBatch], ShownDocuments]:
+    """Return the pages of the sessions, some at a time, and the documents that they showed.
 
-    max_position: longer lists are cut. Positions without a row show a document without features.
+    Pages have `read_schema`. max_position: longer lists are cut. Positions without a row show a
+    document without features.
     """
     _check_positions(shown)
     kept = shown.position <= max_position
     if not kept.all():
         shown = _take(shown, kept)
     ids = _Ids.of(shown)
-    groups = merge([fold_pages(pages, pages.good, max_position) for pages in _pages(shown, ids)])
+    return _pages(shown, ids), _documents_of(shown, ids)
+
+
+def shown_groups(shown: ShownRows, max_position: int) -> tuple[pa.Table, ShownDocuments]:
+    """Return the groups of the sessions, rows of `groups_schema`, and their documents."""
+    pages, documents = split_rows(shown, max_position)
+    folded = []
+    for batch in pages:
+        checked = check_pages(batch)
+        if checked.bad.size:
+            first = int(checked.bad[0])
+            reason, page = checked.reason[first].as_py(), batch["doc_ids"][first].as_py()
+            raise InvalidData(invalid_sessions(checked.bad.size, reason, page))
+        folded.append(fold_pages(checked, checked.good, max_position))
+    return canonical(merge(folded)), documents
+
+
+def invalid_sessions(number: int, reason: str, documents: Sequence[str]) -> str:
+    """Return the message that sessions are no valid pages. documents: of one of them."""
+    return (
+        f"{number:,} sessions are not valid pages: {REASONS[reason]}; one of them shows "
+        f"{', '.join(map(str, documents[:10]))}"
+    )
+
+
+def _documents_of(shown: ShownRows, ids: _Ids) -> ShownDocuments:
     query = np.repeat(ids.query_hash, np.diff(shown.session))
     number, first = group_keys(query, ids.document_hash)
     session = Ragged(shown.session).owner()[first]
@@ -100,9 +126,7 @@ def shown_groups(shown: ShownRows, max_position: int) -> ShownGroups:
         "label": pa.array(np.rint(shown.label[first]).astype(np.int32)),
     }
     changed = shown.features != shown.features[first[number]]
-    return ShownGroups(
-        canonical(groups), pa.table(names), shown.row[first], int(np.count_nonzero(changed))
-    )
+    return ShownDocuments(pa.table(names), shown.row[first], int(np.count_nonzero(changed)))
 
 
 def _take(shown: ShownRows, kept: np.ndarray) -> ShownRows:
@@ -210,18 +234,15 @@ def _check_queries(session: np.ndarray, of_row: pa.Array, of_session: pa.Array) 
         )
 
 
-def _pages(shown: ShownRows, ids: _Ids) -> Iterator[CheckedPages]:
-    """Yield the checked pages of some sessions at a time."""
+def _pages(shown: ShownRows, ids: _Ids) -> Iterator[pa.RecordBatch]:
+    """Yield the pages of some sessions at a time."""
     sessions = np.flatnonzero(np.diff(shown.session) > 0)
     ends = shown.session[sessions + 1]
     start = 0
     while start < sessions.size:
         limit = shown.session[sessions[start]] + _PAGES_DOCUMENTS
         end = max(start + 1, int(np.searchsorted(ends, limit, side="right")))
-        pages = check_pages(_page_batch(shown, ids, sessions[start:end]))
-        if pages.bad.size:
-            _refuse(pages)
-        yield pages
+        yield _page_batch(shown, ids, sessions[start:end])
         start = end
 
 
@@ -237,7 +258,7 @@ def _page_batch(shown: ShownRows, ids: _Ids, sessions: np.ndarray) -> pa.RecordB
     count = sessions.size
     first = pa.array(shown.session[sessions])
     columns = {
-        "session_id": pa.repeat(pa.scalar("session"), count),
+        "session_id": pa.array(sessions).cast(pa.string()),
         "query_id": ids.query.take(pa.array(sessions)),
         "shown_at": pa.repeat(pa.scalar(_SHOWN_AT, page_schema.field("shown_at").type), count),
         "doc_ids": list_array(lengths, documents),
@@ -264,13 +285,3 @@ def _with_gaps(
     filled = np.where(known < 0, len(documents) + pages.within(), known)
     texts = pa.concat_arrays([documents, unknown])
     return texts.take(pa.array(filled)), clicks
-
-
-def _refuse(pages: CheckedPages) -> None:
-    first = int(pages.bad[0])
-    reason = pages.reason[first].as_py()
-    documents = pages.batch["doc_ids"][first].as_py()
-    raise InvalidData(
-        f"{pages.bad.size:,} sessions are not valid pages: {REASONS[reason]}; one of them shows "
-        f"{', '.join(map(str, documents[:10]))}"
-    )

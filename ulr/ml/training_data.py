@@ -1,26 +1,26 @@
-"""Sessions as arrays to the data of training: groups, window, weighted pairs. No Spark."""
+"""Sessions as arrays to pages and feature rows, which the stages of the service read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import datetime as dt
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from ulr.engine.columns import list_array
 from ulr.errors import UserError
-from ulr.features.join import join_rows
-from ulr.features.split import in_split, sample_queries
-from ulr.features.window import load_window
-from ulr.kernels.layout import Ragged, take_queries
+from ulr.kernels.layout import Ragged
 from ulr.ml.feature_rows import FeatureRows, feature_rows
 from ulr.ml.frames import to_column, to_numbers, to_texts
-from ulr.ml.shown import ShownRows, by_session, shown_groups
-from ulr.pairs.config import PairConfig
-from ulr.pairs.table import rows_with_pairs, weigh_window
-from ulr.pairs.weightings import training_columns
-from ulr.pairs.weights import LABELS
-from ulr.training.data import RankingData, split_queries
+from ulr.ml.shown import ShownRows, by_session, split_rows
+from ulr.ml.workspace import ROW_GROUP, Workspace
+from ulr.warehouse.schema import features_schema, page_schema
+
+DATE = dt.date(2020, 1, 1)  # of all sessions: histograms have no time
+_UNKNOWN = ("bucket", "swapped")
 
 
 @dataclass(frozen=True)
@@ -37,38 +37,15 @@ class Sessions:
 
 
 @dataclass(frozen=True)
-class TrainingPairs:
-    """The data of all queries that have a pair, with the weights of every weighting.
+class SessionFiles:
+    """Folders of the pages and of the features of their documents.
 
     changed: rows whose features differ from the first row of their document.
     """
 
-    data: RankingData
-    method: str
-    click_model: str
+    log: str
+    features: str
     changed: int
-
-    def training(self, chosen: np.ndarray | None = None) -> RankingData:
-        """Return the queries (bool per query, None: all) with the weights to train on."""
-        return self._select(slice(0, len(training_columns(self.method, self.click_model))), chosen)
-
-    def validation(self, chosen: np.ndarray | None = None) -> RankingData:
-        """Return the queries with the weights of the validation loss."""
-        return self._select(slice(-1, None), chosen)
-
-    def held_out(self, fraction: float) -> np.ndarray:
-        """Return which queries are held out for validation, bool."""
-        return sample_queries(self.data.query_ids, fraction, "validation")
-
-    def _select(self, weightings: slice, chosen: np.ndarray | None) -> RankingData:
-        pairs = self.data.pairs
-        if pairs.u_ij.ndim == 2:
-            u_ij, u_ji = (np.ascontiguousarray(u[:, weightings]) for u in (pairs.u_ij, pairs.u_ji))
-            if u_ij.shape[1] == 1:
-                u_ij, u_ji = u_ij[:, 0], u_ji[:, 0]
-            pairs = pairs._replace(u_ij=u_ij, u_ji=u_ji)
-        data = replace(self.data, pairs=pairs)
-        return data if chosen is None else split_queries(data, chosen)
 
 
 def read_sessions(
@@ -112,35 +89,37 @@ def read_sessions(
     return Sessions(features, shown)
 
 
-def training_pairs(
-    sessions: Sessions, config: PairConfig, *, max_position: int, test_fraction: float = 0.0
-) -> TrainingPairs:
-    """Return the weighted pairs of all queries but a fraction, held out by hash of the id."""
-    shown = shown_groups(sessions.shown, max_position)
-    groups = shown.groups
-    if test_fraction:
-        train = in_split(groups["query_id"], test_fraction, "train")
-        groups = groups.filter(pa.array(train))
-    names = shown.names
-    if config.method != LABELS:
-        nothing = pa.nulls(names.num_rows, pa.int32())
-        names = names.set_column(names.schema.get_field_index("label"), "label", nothing)
-    table, rows = join_rows(groups, names)
-    window, lists, _ = weigh_window(load_window(table, config.list_depth), config)
-    chosen, kept = rows_with_pairs(window, lists)
-    if not chosen.any():
-        raise UserError(
-            "no session has a pair: every session needs a clicked document and another one; "
-            "check clicks and group"
-        )
-    first = shown.row[rows[window.feature_row[kept]]]
-    data = RankingData(
-        window.query_ids.filter(pa.array(chosen)),
-        sessions.features.take(first),
-        window.labels[kept],
-        take_queries(lists, chosen),
-    )
-    return TrainingPairs(data, config.method, config.click_model, shown.changed)
+def write_sessions(
+    work: Workspace, sessions: Sessions, *, max_position: int, golden: bool
+) -> SessionFiles:
+    """Write the pages of sessions and the features of their documents.
+
+    golden: whether labels are golden labels.
+    """
+    pages, documents = split_rows(sessions.shown, max_position)
+    log = work.folder / "log"
+    folder = log / f"dt={DATE}"
+    folder.mkdir(parents=True)
+    schema = pa.schema([f for f in page_schema if f.name not in _UNKNOWN])
+    with pq.ParquetWriter(folder / "part-00000.parquet", schema, compression="lz4") as writer:
+        for batch in pages:
+            writer.write_batch(batch.select(schema.names).cast(schema), ROW_GROUP)
+    names = documents.names
+    if not golden:
+        at = names.schema.get_field_index("label")
+        names = names.set_column(at, "label", pa.nulls(names.num_rows, pa.int32()))
+    features = work.folder / "features"
+    features.mkdir()
+    with pq.ParquetWriter(
+        features / "part-00000.parquet", features_schema, compression="lz4"
+    ) as writer:
+        for start in range(0, names.num_rows, ROW_GROUP):
+            rows = names.slice(start, ROW_GROUP)
+            matrix = sessions.features.take(documents.row[start : start + ROW_GROUP])
+            column = list_array(np.full(len(matrix), matrix.shape[1]), pa.array(matrix.reshape(-1)))
+            table = rows.append_column("features", column).select(features_schema.names)
+            writer.write_table(table.cast(features_schema))
+    return SessionFiles(str(log), str(features), documents.changed)
 
 
 def _check_labels(label: np.ndarray, name: str, labels: bool) -> None:

@@ -20,7 +20,7 @@ from ulr.pairs.gains import NO_FEEDBACK, increments_of, recorded
 from ulr.pairs.health import health_table
 from ulr.pairs.tasks import estimate_variance, write_pairs
 from ulr.pairs.weightings import CLICK_MODEL
-from ulr.propensity.examination import load_examination
+from ulr.propensity.examination import BySegment, Examination, load_examination
 from ulr.warehouse.stage import fingerprint, publish_if_changed
 from ulr.warehouse.tables import Outcome, Warehouse, partition_name
 from ulr.warehouse.transaction import WriteTransaction
@@ -37,19 +37,19 @@ def build_pairs(
     pairs: Pairs,
     features: Features,
     feedback: Mapping[str, float] = NO_FEEDBACK,
+    propensities: tuple[Examination, BySegment] | None = None,
     force: bool = False,
 ) -> Outcome:
     """Publish `pairs` of one method over a window, and statistics of their weights in `metrics`.
 
-    feedback: gains of events, by name.
+    feedback: gains of events, by name. propensities: of all traffic and of segments; None: those
+    that pairs.propensities names.
     """
     increments = increments_of(feedback, window_levels(warehouse, dates))
     source = open_features(engine, warehouse, features, dates)
     window_inputs = WindowInputs(warehouse, dates, source, partitions=pairs.partitions)
-    pair_config = replace(
-        pair_config_of(pairs, *load_examination(pairs.propensities, warehouse)),
-        increments=increments,
-    )
+    examination = propensities or load_examination(pairs.propensities, warehouse)
+    pair_config = replace(pair_config_of(pairs, *examination), increments=increments)
     psi = pair_config.psi
     inputs = window_inputs.fingerprints | {"weights": fingerprint(_weights(pair_config))}
     inputs |= recorded(increments)

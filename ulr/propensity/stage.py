@@ -92,11 +92,8 @@ def build_propensities(
         *by_level: WriteTransaction,
     ) -> tuple[list[SegmentResult], str, list[LevelCurve]]:
         before = _published_origins(warehouse)
-        results = estimate_propensities(engine, warehouse, dates, settings, plan, features=opened)
-        levels: list[LevelCurve] = []
+        results, levels = estimate_window(engine, warehouse, dates, settings, plan, features=opened)
         for table in by_level:
-            levels = estimate_levels(engine, warehouse, dates, settings, results[0])
-            results[0].findings.extend(level_findings(levels, settings.significance))
             table.write_table(level_table(levels))
             table.publish({"levels": len(levels)})
         curves, pairs = curve_table(results), joint_table(results)
@@ -129,6 +126,27 @@ def _published_origins(warehouse: Warehouse) -> dict[int, str]:
     if published is None or warehouse.damage(published):
         return {}
     return origins(warehouse.read("propensities"))
+
+
+def estimate_window(
+    engine: Engine,
+    warehouse: Warehouse,
+    dates: Sequence[dt.date],
+    settings: Propensities,
+    plan: Plan | None = None,
+    *,
+    features: OpenFeatures | None = None,
+) -> tuple[list[SegmentResult], list[LevelCurve]]:
+    """Return the estimates of all traffic and the segments, and the curve of each level.
+
+    There are curves of levels only if the window has several.
+    """
+    results = estimate_propensities(engine, warehouse, dates, settings, plan, features=features)
+    levels: list[LevelCurve] = []
+    if len(window_levels(warehouse, dates)) > 1:
+        levels = estimate_levels(engine, warehouse, dates, settings, results[0])
+        results[0].findings.extend(level_findings(levels, settings.significance))
+    return results, levels
 
 
 def estimate_propensities(

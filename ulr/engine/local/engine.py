@@ -30,6 +30,7 @@ from ulr.engine.interface import (
 from ulr.engine.local.pool import Pool
 from ulr.engine.local.ranks import HOST, LocalRanks
 from ulr.engine.local.scratch import BlockFile, Scratch, SharedFile, write_blocks
+from ulr.engine.local.server import start_server
 from ulr.errors import UserError
 
 T = TypeVar("T")
@@ -42,7 +43,8 @@ class LocalEngine:
 
     processes: None: one for each core. scratch: the folder for blocks; None: the temporary folder.
     memory_fraction: of the machine's memory that the compressed input of a window may have.
-    small_bytes: of work that runs in the calling process.
+    small_bytes: of work that runs in the calling process. preload: modules that worker processes
+    are forked with.
     """
 
     name = "local"
@@ -53,10 +55,12 @@ class LocalEngine:
         scratch: str | None = None,
         memory_fraction: float = 0.4,
         small_bytes: int = SMALL_BYTES,
+        preload: Sequence[str] = (),
     ) -> None:
         self._processes = processes or _cores()
         self._memory_fraction, self._small_bytes = memory_fraction, small_bytes
         self._scratch, self._ranks = Scratch(scratch), LocalRanks()
+        self._preload = tuple(preload)
         self._pool = Pool(self._processes, max(1, _cores() // self._processes))
         self._running: list[list[int]] = []  # finished tasks and all tasks of every call
         self._counting = threading.Lock()
@@ -66,6 +70,12 @@ class LocalEngine:
     def parallelism(self) -> int:
         """Worker processes."""
         return self._processes
+
+    def start(self) -> None:
+        """Start the process that workers are forked from, if there is something to preload."""
+        if self._preload:
+            start_server(self._preload)
+            self._preload = ()
 
     def map(self, source: Source, function: Callable[[Any], Batches]) -> list[pa.RecordBatch]:
         """Run a function in tasks; return its batches in the order of the items or parts."""
@@ -80,6 +90,7 @@ class LocalEngine:
         self, count: int, function: Callable[[Rank], bytes], *, timeout: float
     ) -> list[bytes]:
         """Run a function on `count` ranks, each a process, and return their results."""
+        self.start()
         return self._ranks.run(count, function, threads=self.threads(count), timeout=timeout)
 
     def check_ranks(self, count: int) -> None:
@@ -158,6 +169,7 @@ class LocalEngine:
             self._running.append(count)
         try:
             if len(jobs) > 1 and self._processes > 1:
+                self.start()
                 return self._pool.run(jobs, on_done)
             results = []
             for job in jobs:
