@@ -1,4 +1,5 @@
-# `make demo` runs seven nights on a simulated week, `make test` runs the linters and all tests.
+# `make demo` runs seven nights on a simulated week, `make test` runs the linters and the tests.
+# `make test-all` adds what takes long: clusters under fire, Connect, archives, services, a browser.
 # Every target creates the virtual environment if need be, with the interpreter PYTHON.
 PYTHON ?= python3
 VENV ?= .venv
@@ -13,10 +14,13 @@ PYTEST := $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
 # More processes than cores, because many pure tests wait for a timeout or a server.
 PYTEST_PURE := $(PYTEST) -n 3 -m "not spark and not cluster"
 
-.PHONY: demo test test-pure coverage bench papers faults matrix dist docs lock pictures transcript lint format clean java
+.PHONY: demo test test-all test-pure coverage bench papers faults matrix dist docs lock pictures transcript lint format clean java
 
 test: $(WARM) java lint
-	$(PYTEST) -n 2
+	$(PYTEST) -n 2 --durations=20 -m "not all"
+
+test-all: $(WARM) java lint
+	$(PYTEST) -n 2 --durations=20
 
 # The tests that need neither Java nor Spark.
 test-pure: $(READY)
@@ -26,7 +30,7 @@ test-pure: $(READY)
 coverage: $(READY)
 	$(PYTEST_PURE) --cov ulr --cov-report term:skip-covered
 
-demo: $(WARM) java
+demo: $(WARM)
 	rm -rf data/demo
 	$(BIN)/ulr simulate --conf conf/demo.yaml
 	$(BIN)/ulr nightly --conf conf/demo.yaml --date 2026-01-01..2026-01-07
@@ -83,12 +87,21 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Print one line if Java is missing or older than 17: Spark would not start.
+# The tests of Spark need Java 17. Without it, install it where that needs no password (root with
+# apt), else print the one line that does.
 java:
-	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
-	  | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1); \
-	[ "$${version:-0}" -ge 17 ] || { echo "ulr needs Java 17 or later, found $${version:-none};" \
-	  "on Debian or Ubuntu: apt-get install openjdk-17-jre-headless (and set JAVA_HOME)" >&2; exit 1; }
+	@version() { "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
+	  | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1; }; \
+	found=$$(version); \
+	if [ "$${found:-0}" -lt 17 ] && [ "$$(id -u)" = 0 ] && [ -z "$$JAVA_HOME" ] \
+	  && command -v apt-get > /dev/null; then \
+	  echo "installing Java 17 for the tests of Spark"; \
+	  apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless > /dev/null; \
+	  found=$$(version); \
+	fi; \
+	[ "$${found:-0}" -ge 17 ] || { echo "the tests of Spark need Java 17 or later, found" \
+	  "$${found:-none}; on Debian or Ubuntu: apt-get install openjdk-17-jre-headless (and set" \
+	  "JAVA_HOME). make test-pure runs the tests that need no Java" >&2; exit 1; }
 
 $(READY): requirements.lock setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -99,7 +112,7 @@ $(READY): requirements.lock setup.py
 	@touch $(READY)
 
 # The kernels are compiled once for this machine; the commands then load them.
-$(WARM): $(READY) $(wildcard ulr/kernels/*.py) | java
+$(WARM): $(READY) $(wildcard ulr/kernels/*.py)
 	$(BIN)/ulr warm-up
 	@touch $(WARM)
 

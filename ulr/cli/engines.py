@@ -23,7 +23,7 @@ def open_engine(name: str, settings: Settings) -> Engine:
     """Return the engine of a command, and print which one it is and why. name: of the command."""
     kind, reason = chosen_engine(settings)
     print_line(f"engine: {kind} ({reason})")
-    TERMINAL.engine = _engine(kind, name, settings)
+    TERMINAL.engine = make_engine(name, settings)
     return TERMINAL.engine
 
 
@@ -60,8 +60,9 @@ _NEEDS_SPARK: dict[str, Callable[[Settings], bool]] = {
 }
 
 
-def _engine(kind: str, name: str, settings: Settings) -> Engine:
-    if kind == LOCAL:
+def make_engine(name: str, settings: Settings) -> Engine:
+    """Return the engine of a command."""
+    if chosen_engine(settings)[0] == LOCAL:
         own = settings.local
         return _local(own.processes, own.scratch, own.memory_fraction)
     try:

@@ -1,4 +1,4 @@
-"""Failures of Spark, the JVM and the machine: find the user error behind them, or explain them.
+"""Failures of an engine and the machine: find the user error behind them, or explain them.
 
 A failure that is no user error may pass when the command is run again: it becomes a
 TemporaryFailure (exit code 1) with one line that names its cause.
@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import re
+import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 
 from ulr import errors
 from ulr.engine.exit_codes import MEMORY_HINT, describe_signal
-from ulr.engine.spark.jvm import describe_end
 from ulr.errors import TemporaryFailure, UserError
 
 # In a task's stack trace, or in the error of another worker of the same training.
@@ -154,10 +155,18 @@ def _cause_in_driver(error: BaseException) -> str | None:
             return cause_in(f"No space left on device{where}")
         if isinstance(seen, MemoryError):
             return cause_in("MemoryError")
-        if _lost_connection(seen) and (end := describe_end()):
+        if _lost_connection(seen) and (end := _end_of_jvm()):
             return end
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+def _end_of_jvm() -> str | None:
+    """Return how the JVM ended, if there was one."""
+    if "pyspark" not in sys.modules:
+        return None
+    end: str | None = import_module("ulr.engine.spark.jvm").describe_end()
+    return end
 
 
 def _lost_connection(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""The sums within displayed rankings, from files of groups; no Spark.
+"""The sums within displayed rankings, from files of groups.
 
 They identify kappa under trust bias, and phi and beta of users who stop after clicks
 (docs/methods.md sections 3.8 and 3.12). A ranking that was shown on several dates is counted date
@@ -69,16 +69,11 @@ def swap_buckets(names: Iterable[str | None], positions: int) -> list[str]:
 
 def sum_rankings(files: Iterable[str], *, url: str, tally: RankingTally) -> np.ndarray:
     """Return the sums over the groups of some files, as a vector."""
-    return tally.flat(add_batches(read_groups(url, files, RANKING_COLUMNS), tally))
-
-
-def add_batches(batches: Iterable[pa.RecordBatch], tally: RankingTally) -> RankingSums:
-    """Return the sums over batches of groups with RANKING_COLUMNS."""
     sums, moved = tally.empty(), tally.moved()
-    for batch in batches:
+    for batch in read_groups(url, files, RANKING_COLUMNS):
         block = (hashes(batch["query_id"]) % np.uint64(tally.blocks)).astype(np.int64)
         add_rankings(patterns_of(batch), block, _arms(batch, tally.buckets), moved, sums)
-    return sums
+    return tally.flat(sums)
 
 
 def _arms(batch: pa.RecordBatch, buckets: Sequence[str]) -> np.ndarray:

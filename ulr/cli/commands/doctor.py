@@ -27,6 +27,7 @@ from ulr.cli.doctor.checks import (
     failed_checks,
     run_check,
 )
+from ulr.cli.engines import SPARK, chosen_engine
 from ulr.cli.terminal import CommandResult, print_table
 from ulr.config.settings import Settings
 from ulr.errors import EnvironmentCheckFailed
@@ -60,17 +61,12 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
 
 def checks_of(settings: Settings, date: str | None = None) -> list[Check]:
     """Return every check with the command that usually fixes it."""
-    heap = str(settings.spark.get("driver.memory", "1g"))
-    path, workers = settings.warehouse.path, settings.train.num_workers
+    path = settings.warehouse.path
+    kind, reason = chosen_engine(settings)
     return [
-        Check("java", machine.java, "apt-get install openjdk-17-jre-headless"),
-        Check("python", machine.python, "make clean test PYTHON=python3.11"),
-        Check("memory", partial(machine.memory, heap), "ulr doctor --set spark.driver.memory=1g"),
-        Check("disk", partial(machine.disk, path, str(settings.spark.get("local.dir", ""))),
-              "ulr doctor --set warehouse.path=/another/disk --set spark.local.dir=/another/disk"),
-        Check("pyspark", libraries.pyspark_version, "pip install 'ulr[spark]'"),
-        Check("spark", partial(libraries.spark_slots, settings.spark, workers),
-              "unset SPARK_HOME; export SPARK_LOCAL_IP=127.0.0.1"),
+        Check("engine", partial(machine.engine, kind, reason, settings),
+              "ulr doctor --set engine=local, or engine=spark on a cluster"),
+        *(_spark_checks(settings) if kind == SPARK else _local_checks(settings)),
         Check("lightgbm", libraries.lightgbm_loads,
               f"apt-get install libgomp1; {INSTALL} lightgbm"),
         Check("numba", libraries.numba_compiles, f"{INSTALL} numba llvmlite"),
@@ -83,6 +79,35 @@ def checks_of(settings: Settings, date: str | None = None) -> list[Check]:
         Check("mlflow", partial(places.registry_answers, partial(_registry, settings)),
               "ulr doctor --set mlflow.local_path=/a/writable/folder"),
     ]  # fmt: skip
+
+
+def _local_checks(settings: Settings) -> list[Check]:
+    disk = partial(machine.local_disk, settings.warehouse.path, settings.local.scratch)
+    return [
+        Check("memory", machine.local_memory, "end other programs"),
+        Check(
+            "disk",
+            disk,
+            "ulr doctor --set warehouse.path=/another/disk --set local.scratch=/another/disk",
+        ),
+    ]
+
+
+def _spark_checks(settings: Settings) -> list[Check]:
+    heap, path = str(settings.spark.get("driver.memory", "1g")), settings.warehouse.path
+    slots = partial(libraries.spark_slots, settings.spark, settings.train.num_workers)
+    return [
+        Check("java", machine.java, "apt-get install openjdk-17-jre-headless"),
+        Check("python", machine.python, "make clean test PYTHON=python3.11"),
+        Check("memory", partial(machine.memory, heap), "ulr doctor --set spark.driver.memory=1g"),
+        Check(
+            "disk",
+            partial(machine.disk, path, str(settings.spark.get("local.dir", ""))),
+            "ulr doctor --set warehouse.path=/another/disk --set spark.local.dir=/another/disk",
+        ),
+        Check("pyspark", libraries.pyspark_version, "pip install 'ulr[spark]'"),
+        Check("spark", slots, "unset SPARK_HOME; export SPARK_LOCAL_IP=127.0.0.1"),
+    ]
 
 
 def verify_checks(settings: Settings) -> list[Check]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from importlib import import_module
 
 from pyarrow.fs import FileType
@@ -22,12 +21,11 @@ def features_are_readable(settings: Settings) -> Finding:
             if chosen.path.startswith(f"{settings.simulate.path}/"):
                 return Finding(OK, f"{where} yet; `ulr simulate` writes it")
             return Finding(WARNING, where)
-    session = import_module("ulr.engine.spark.session")
+    engine = import_module("ulr.cli.engines").make_engine("doctor", settings)
     features = import_module("ulr.features.source")
     describe = import_module("ulr.features.describe")
-    start = partial(session.start_session, "doctor", settings.spark)
     warehouse = import_module("ulr.warehouse.tables").open_warehouse(settings.warehouse)
     if chosen.source == "log" and not warehouse.partitions("logged_features"):
         return Finding(OK, "none read from the log yet; `ulr groups` reads them (log.features)")
-    source = features.open_features(start, warehouse, chosen)
+    source = features.open_features(engine, warehouse, chosen)
     return Finding(OK, describe.describe_features(source))

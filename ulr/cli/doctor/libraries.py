@@ -58,10 +58,10 @@ def spark_slots(settings: Mapping[str, object], workers: int) -> Finding:
     """Start a session and compare its task slots with the workers of a training."""
     session = import_module("ulr.engine.spark.session")
     spark = session.start_session("doctor", settings)
-    barrier = import_module("ulr.training.distributed.barrier")
+    ranks = import_module("ulr.engine.spark.ranks")
     cluster = import_module("ulr.engine.spark.cluster")
     try:
-        barrier.check_slots(spark, workers, timeout=SLOTS_WAIT_S)
+        ranks.check_slots(spark, workers, timeout=SLOTS_WAIT_S)
     except UserError as error:
         return Finding(
             ERROR,

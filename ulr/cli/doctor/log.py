@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
-from functools import partial
 from importlib import import_module
-from typing import Any
 
 from ulr.cli.doctor.checks import ERROR, OK, WARNING, Finding
 from ulr.config.inputs import Log
 from ulr.config.settings import Settings
 from ulr.dates import has_date, parse_dates
+from ulr.engine.interface import Engine
 from ulr.errors import UserError
 from ulr.warehouse.storage import Storage
 
@@ -22,20 +20,19 @@ def log_is_readable(settings: Settings, date: str | None) -> Finding:
     """Open the log of a date as `groups` does, and check the first rows."""
     if _will_be_simulated(settings):
         return Finding(OK, f"nothing at {settings.log.source} yet; `ulr simulate` writes it")
-    session = import_module("ulr.engine.spark.session")
-    start = partial(session.start_session, "doctor", settings.spark)
+    engine = import_module("ulr.cli.engines").make_engine("doctor", settings)
     day = _date(settings.log, date)
     try:
-        return _finding(settings.log, day, start)
+        return _finding(settings.log, day, engine)
     except UserError as error:
         if date is None and _is_dated(settings.log):
             return Finding(WARNING, f"{error}", "ulr doctor --date DATE, a date that the log has")
         raise
 
 
-def _finding(log: Log, day: dt.date, start: Callable[[], Any]) -> Finding:
+def _finding(log: Log, day: dt.date, engine: Engine) -> Finding:
     sources, describe = (import_module(f"ulr.clicklog.{n}") for n in ("sources", "describe"))
-    source = sources.find_source(start, log, day)
+    source = sources.find_source(engine, log, day)
     try:
         sample = describe.describe_log(source, log)
     finally:

@@ -1,4 +1,4 @@
-"""The machine: Java, Python, memory, disk."""
+"""The machine: engine, Java, Python, memory, disk."""
 
 from __future__ import annotations
 
@@ -13,14 +13,33 @@ from importlib import import_module
 from pathlib import Path
 
 from ulr.cli.doctor.checks import ERROR, OK, WARNING, Finding
+from ulr.config.settings import Settings
 from ulr.warehouse.storage import Storage
 
 MIN_PYTHON = (3, 10)
 _JAVA_OF_SPARK_3, _JAVA = 8, 17
 GB = 2**30
-LOW_DISK, NO_DISK = 10 * GB, 1 * GB
+LOW_DISK, NO_DISK, LOW_MEMORY = 10 * GB, 1 * GB, 2 * GB
 _SIZES = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}  # Spark's; bare: MB
 _CGROUP = Path("/sys/fs/cgroup")
+
+
+def engine(kind: str, reason: str, settings: Settings) -> Finding:
+    """Say which engine runs the stages and why; run a task of the local engine in a process."""
+    message = f"{kind} ({reason})"
+    if kind != "local":
+        return Finding(OK, message)
+    local = import_module("ulr.cli.engines").make_engine("doctor", settings)
+    (answer,) = local.ranks(1, import_module("ulr.engine.local.ranks").greeting, timeout=60.0)
+    count = local.parallelism
+    memory = (
+        settings.local.memory_fraction * import_module("ulr.engine.local.engine").memory_bytes()
+    )
+    return Finding(
+        OK,
+        f"{message}: {count} processes of Python {answer.decode()}; a window of at most "
+        f"{memory / GB:.1f} GB compressed",
+    )
 
 
 def java() -> Finding:
@@ -70,6 +89,14 @@ def python() -> Finding:
     return Finding(OK, f"Python {_dotted(here)}, the same in PYSPARK_PYTHON={worker}")
 
 
+def local_memory() -> Finding:
+    """Check the free memory for the processes of the local engine."""
+    free = free_memory()
+    if free is None:
+        return Finding(OK, "not known on this system")
+    return Finding(WARNING if free < LOW_MEMORY else OK, f"{free / GB:.1f} GB free")
+
+
 def memory(heap: str) -> Finding:
     """Compare free memory with Spark's heap; Arrow, numba and LightGBM need as much again."""
     heap_size, free = size_of(heap), free_memory()
@@ -111,11 +138,22 @@ def size_of(text: str) -> int:
     return int(match[1]) * _SIZES[match[2]]
 
 
+def local_disk(warehouse: str, scratch: str | None) -> Finding:
+    """Check the free space of the warehouse and of the scratch folder (`local.scratch`)."""
+    return _free_space(warehouse, {"the scratch folder": scratch or tempfile.gettempdir()})
+
+
 def disk(warehouse: str, scratch: str | None = None) -> Finding:
     """Check the free space of the warehouse and of Spark's scratch folders (`spark.local.dir`)."""
     chosen = os.environ.get("SPARK_LOCAL_DIRS") or scratch or tempfile.gettempdir()
     folders = chosen.split(",")
-    places = {"Spark's scratch folder" + (f" {p}" if len(folders) > 1 else ""): p for p in folders}
+    several = len(folders) > 1
+    return _free_space(
+        warehouse, {"Spark's scratch folder" + (f" {p}" if several else ""): p for p in folders}
+    )
+
+
+def _free_space(warehouse: str, places: dict[str, str]) -> Finding:
     if (storage := Storage(warehouse)).is_local:
         places["the warehouse"] = storage.root
     free = {name: shutil.disk_usage(_existing(Path(p))).free for name, p in places.items()}

@@ -154,6 +154,11 @@ class _Conversation:
                 )
 
 
+def greeting(rank: Rank) -> bytes:
+    """Return the version of Python of a rank; a check that processes can be started."""
+    return sys.version.split()[0].encode()
+
+
 def _end_of(process: Any) -> str:
     code = process.exitcode
     if code is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -49,17 +49,6 @@ def tally_file(fs: pafs.FileSystem, path: str, arms: ArmTally) -> Iterator[pa.Ta
                 if pending[0].num_rows > MERGE_ROWS // 2:  # merging frees little
                     yield pending.pop()
     yield merge_documents(pending)
-
-
-def tally_batches(batches: Iterable[pa.RecordBatch], arms: ArmTally) -> pa.Table:
-    """Add the pages of batches of groups to `arms`; return their documents, as `tally_file`."""
-    pending: list[pa.Table] = []
-    for batch in batches:
-        arms.add(batch)
-        second = second_index(batch["bucket"])
-        if second.any():
-            pending.append(_documents(batch, second))
-    return merge_documents(pending)
 
 
 def tally_arms(fs: pafs.FileSystem, path: str, arms: ArmTally, events: Sequence[str]) -> None:
