@@ -1,7 +1,7 @@
 """Find the Parquet file whose metadata ends the process that reads it.
 
-Arrow ends the process by a signal for some damaged footers (pyarrow 25). In a Spark task this is a
-lost worker, and Spark's error names no file. After such an error the driver looks at every footer
+Arrow ends the process by a signal for some damaged footers (pyarrow 25). In a task this is a lost
+worker, and the engine's error names no file. After such an error the driver looks at every footer
 in a process of its own.
 """
 
@@ -17,12 +17,12 @@ from ulr.errors import InvalidData
 from ulr.redact import redact_text
 from ulr.warehouse.filesystem import open_filesystem
 
-_LOST_WORKER = "exited unexpectedly"
+_LOST_WORKER = ("exited unexpectedly", "a worker process of the local engine")
 
 
 def crash_of(error: Exception, log: LogFiles, form: str) -> InvalidData | None:
     """Return an error that names the file, if a worker was lost and a footer is the cause."""
-    if form != "parquet" or _LOST_WORKER not in str(error):
+    if form != "parquet" or not any(text in str(error) for text in _LOST_WORKER):
         return None
     child = subprocess.run(
         [sys.executable, "-m", "ulr.clicklog.crashes", log.storage.url],

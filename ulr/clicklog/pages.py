@@ -87,8 +87,8 @@ def schema_of(settings: Log) -> pa.Schema:
 def open_pages(engine: Engine, log: LogFiles, settings: Log) -> PageSource:
     """Return files that tasks read as a source of pages."""
     reader = reader_of(log, settings, engine.parallelism)
-    tasks = Items(range(len(reader.tasks)), size=sum(file.size for file in log.files))
-    return page_source(engine, tasks, reader.rows, settings)
+    # Without sizes, so that a damaged file cannot end this process: Arrow crashes on some of them.
+    return page_source(engine, Items(range(len(reader.tasks))), reader.rows, settings)
 
 
 def reader_of(log: LogFiles, settings: Log, parallelism: int) -> ParquetReader | TextReader:

@@ -1,4 +1,4 @@
-"""Several Spark jobs at a time, each on a thread of the driver."""
+"""Several jobs at a time, each on a thread of the driver."""
 
 from __future__ import annotations
 

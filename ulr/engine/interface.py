@@ -32,7 +32,8 @@ class Items:
     """Items of data; a task's function gets a list of them.
 
     sizes: bytes of each item; consecutive items are dealt to tasks by them. None: every item has a
-    task of its own. size: bytes of all items, if it is known without sizes.
+    task of its own. size: bytes of all items, if it is known without sizes. Items without both
+    never run in the calling process.
     """
 
     items: Sequence[Any]

@@ -168,14 +168,8 @@ class LocalEngine:
         with self._counting:
             self._running.append(count)
         try:
-            if len(jobs) > 1 and self._processes > 1:
-                self.start()
-                return self._pool.run(jobs, on_done)
-            results = []
-            for job in jobs:
-                results.append(job())
-                on_done()
-            return results
+            self.start()
+            return self._pool.run(jobs, on_done)
         finally:
             with self._counting:
                 self._running.remove(count)

@@ -18,10 +18,11 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from ulr.engine.exit_codes import describe_signal
-from ulr.engine.failures import summarize, user_error_in
+from ulr.engine.failures import CANCELLED, summarize, user_error_in
 from ulr.engine.interface import Rank, RanksFailed
 from ulr.engine.local.pool import start_worker
 from ulr.engine.local.server import launching, process_context
+from ulr.errors import TemporaryFailure
 
 HOST = "127.0.0.1"
 _HEARTBEAT_S = 1.0
@@ -56,14 +57,23 @@ class LocalRanks:
 
     def __init__(self) -> None:
         self._running: set[Any] = set()
+        self._killed = False
 
     def run(
         self, count: int, function: Callable[[Rank], bytes], *, threads: int, timeout: float
     ) -> list[bytes]:
-        """Return the results of all ranks. threads: of Arrow and kernels in each."""
+        """Return the results of all ranks. threads: of Arrow and kernels in each.
+
+        Raises TemporaryFailure after `kill`, so that nobody starts them again.
+        """
+        self._killed = self._killed and bool(self._running)
         started = [self._start(number, count, function, threads) for number in range(count)]
         try:
             return _Conversation(started, timeout).results()
+        except RanksFailed:
+            if self._killed:
+                raise TemporaryFailure(CANCELLED) from None
+            raise
         finally:
             for pipe, process in started:
                 pipe.close()
@@ -73,6 +83,7 @@ class LocalRanks:
 
     def kill(self) -> None:
         """End all ranks."""
+        self._killed = True
         for process in list(self._running):
             process.kill()
 
