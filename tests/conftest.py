@@ -1,4 +1,4 @@
-"""The Spark session of the tests, the markers that follow from it, and the order of the tests."""
+"""The engines of the tests, the markers that follow from them, and the order of the tests."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import pytest
 from hypothesis import settings
 
 from tests.support.cluster import JAVA_OPTIONS
+from ulr.cli.main import PRELOAD
 from ulr.config.load import load_settings
-from ulr.engine.spark.session import start_session
+from ulr.engine.local.engine import LocalEngine
+from ulr.engine.local.server import start_server
 
 # No deadline, because a first call may compile a kernel. CI runs the same examples every time.
 settings.register_profile("ulr", deadline=None, derandomize="CI" in os.environ)
@@ -27,11 +29,30 @@ SLOW_WITHOUT_SPARK = ("tests/training/distributed", "tests/registry", "tests/rep
 
 
 @pytest.fixture(scope="session")
+def engine():
+    """The engine of most tests: small work runs in this process."""
+    start_server(PRELOAD)
+    local = LocalEngine(processes=2)
+    yield local
+    local.close()
+
+
+@pytest.fixture(scope="session")
 def spark():
+    from ulr.engine.spark.session import start_session
+
     changes = [f"{key}={value}" for key, value in SESSION.items()]
     session = start_session("tests", load_settings(None, changes).spark)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_engine(spark):
+    """An engine on Spark that runs everything in tasks."""
+    from ulr.engine.spark.engine import SparkEngine
+
+    return SparkEngine(session=spark, small_bytes=-1)
 
 
 def pytest_collection_modifyitems(items):

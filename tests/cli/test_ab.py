@@ -47,14 +47,14 @@ def write(folder, rows, schema=PAGES, files=2):
 
 
 @pytest.fixture(scope="module")
-def house(spark, tmp_path_factory):
+def house(engine, tmp_path_factory):
     """Two dates of groups with different numbers of partitions, and the pages that count."""
     root = tmp_path_factory.mktemp("ab")
     every = []
     for date, partitions in ((DATE, 3), (NEXT, 2)):
         log, good = pages_of(date, 700, seed=partitions)
         path = write(root / "log" / f"dt={date}", log).parent
-        build(spark, root / "w", path, f"groups.partitions={partitions}", date=date)
+        build(engine, root / "w", path, f"groups.partitions={partitions}", date=date)
         every += good
     return root, every
 
@@ -154,11 +154,11 @@ def digests(root, table="groups"):
     return [file.sha256 for file in manifest.files if file.is_data]
 
 
-def test_a_log_without_rankers_is_one_line_and_its_groups_are_the_same(spark, tmp_path, capsys):
+def test_a_log_without_rankers_is_one_line_and_its_groups_are_the_same(engine, tmp_path, capsys):
     log, _ = pages_of(DATE, 300, seed=1)
     plain = [{n: row[n] for n in page_schema.names} for row in log]
-    build(spark, tmp_path / "w", write(tmp_path / "plain", plain, page_schema))
-    build(spark, tmp_path / "v", write(tmp_path / "log", log))
+    build(engine, tmp_path / "w", write(tmp_path / "plain", plain, page_schema))
+    build(engine, tmp_path / "v", write(tmp_path / "log", log))
     files = Warehouse(str(tmp_path / "w")).current("groups", f"dt={DATE}").files
     assert all(file.is_data for file in files)
     assert digests(tmp_path / "w") == digests(tmp_path / "v")
@@ -170,9 +170,9 @@ def test_a_log_without_rankers_is_one_line_and_its_groups_are_the_same(spark, tm
     assert printed.err.count("\n") <= 2
 
 
-def test_a_single_ranker_is_one_line(spark, tmp_path, capsys):
+def test_a_single_ranker_is_one_line(engine, tmp_path, capsys):
     rows = [page(n, random.Random(n)) | {RANKER: "only"} for n in range(5)]
-    build(spark, tmp_path / "w", write(tmp_path / "log", rows))
+    build(engine, tmp_path / "w", write(tmp_path / "log", rows))
     code, printed = run(capsys, tmp_path, "--date", str(DATE))
     assert code == 2
     assert "all pages of 2026-01-01 were served by only (5 pages)" in printed.err
@@ -187,10 +187,10 @@ def ranker_rows(root):
     return sorted(map(str, pa.concat_tables(tables).to_pylist()))
 
 
-def test_every_format_and_the_names_of_columns_give_the_same_counts(spark, tmp_path):
+def test_every_format_and_the_names_of_columns_give_the_same_counts(engine, tmp_path):
     rng = random.Random(5)
     rows = [page(n, rng) | {RANKER: rng.choice(["a", "b", None])} for n in range(300)]
-    build(spark, tmp_path / "page", write(tmp_path / "p", rows))
+    build(engine, tmp_path / "page", write(tmp_path / "p", rows))
     shown = [
         {**row, "doc_id": d, "position": k, "clicked": c}
         for row in rows
@@ -198,40 +198,40 @@ def test_every_format_and_the_names_of_columns_give_the_same_counts(spark, tmp_p
     ]
     rng.shuffle(shown)
     impressions = write(tmp_path / "i", shown, with_columns(impression_schema, [RANKER]))
-    build(spark, tmp_path / "impression", impressions, "log.layout=impression")
+    build(engine, tmp_path / "impression", impressions, "log.layout=impression")
     named = PAGES.set(PAGES.get_field_index(RANKER), pa.field("model", pa.string()))
     models = write(tmp_path / "m", [row | {"model": row[RANKER]} for row in rows], named)
-    build(spark, tmp_path / "named", models, "log.columns={ranker: model}")
-    build(spark, tmp_path / "sql", models, "log.columns={ranker: lower(model)}")
+    build(engine, tmp_path / "named", models, "log.columns={ranker: model}")
+    build(engine, tmp_path / "sql", models, "log.columns={ranker: lower(model)}")
     (tmp_path / "j").mkdir()
     lines = (json.dumps(row, default=lambda t: t.isoformat()) for row in rows)
     (tmp_path / "j" / "log.json").write_text("\n".join(lines) + "\n")
-    build(spark, tmp_path / "json", tmp_path / "j", "log.format=json")
+    build(engine, tmp_path / "json", tmp_path / "j", "log.format=json")
     every = [ranker_rows(tmp_path / n) for n in ("page", "impression", "named", "sql", "json")]
     assert all(rows == every[0] for rows in every)
     assert len(every[0]) > 20
 
 
-def test_rows_of_a_session_with_two_rankers_are_quarantined(spark, tmp_path):
+def test_rows_of_a_session_with_two_rankers_are_quarantined(engine, tmp_path):
     row = {"session_id": "s", "query_id": "q", "shown_at": NOON, "clicked": False}
     shown = [row | {"doc_id": "a", "position": 1, RANKER: "x"},
              row | {"doc_id": "b", "position": 2, RANKER: "y"}]  # fmt: skip
     log = write(tmp_path / "log", shown, with_columns(impression_schema, [RANKER]))
-    outcome = build(spark, tmp_path / "w", log, "log.layout=impression")
+    outcome = build(engine, tmp_path / "w", log, "log.layout=impression")
     assert outcome.manifest.counts["bad:conflicting_rows"] == 1
 
 
-def test_pages_with_feedback_and_without_clicks_count_their_events(spark, tmp_path):
+def test_pages_with_feedback_and_without_clicks_count_their_events(engine, tmp_path):
     schema = with_columns(page_schema, ["feedback", RANKER])
     row = page(1, random.Random(2)) | {"doc_ids": ["a", "b", "c"], "clicks": None, "bucket": None,
                "swapped": None, RANKER: "x", "feedback": [None, "buy", "click"]}  # fmt: skip
     log = write(tmp_path / "log", [row], schema, files=1)
-    build(spark, tmp_path / "w", log, "log.feedback={click: 1, buy: 5}")
+    build(engine, tmp_path / "w", log, "log.feedback={click: 1, buy: 5}")
     (counts,) = ranker_rows(tmp_path / "w")
     assert "'first_click': 2, 'pages': 1, 'clicks': 2" in counts
 
 
-def test_the_truth_of_a_simulated_test_is_in_the_intervals(spark, tmp_path, capsys):
+def test_the_truth_of_a_simulated_test_is_in_the_intervals(engine, tmp_path, capsys):
     """Ranker a shows the relevant document first, b second; position k is examined with P 1/k."""
     rng = np.random.default_rng(6)
     n, relevance = 12_000, {"a": (0.6, 0.2, 0.1), "b": (0.2, 0.6, 0.1)}
@@ -247,7 +247,7 @@ def test_the_truth_of_a_simulated_test_is_in_the_intervals(spark, tmp_path, caps
     columns = [v if v is not None else [None] * n for v in rows.values()]
     (tmp_path / "log").mkdir()
     pq.write_table(pa.table(columns, schema=PAGES), tmp_path / "log" / "pages.parquet")
-    build(spark, tmp_path / "w", tmp_path / "log")
+    build(engine, tmp_path / "w", tmp_path / "log")
     code, printed = run(capsys, tmp_path, "--date", str(DATE), "--a", "a", "--b", "b", "--json")
     assert code == 0
     metrics = {m["name"]: m for m in json.loads(printed.out)["metrics"]}
@@ -263,11 +263,11 @@ def test_the_truth_of_a_simulated_test_is_in_the_intervals(spark, tmp_path, caps
     assert metrics["first_click_at_1"]["relative"] == pytest.approx(2, rel=0.2)
 
 
-def test_dates_without_rankers_are_named_and_left_out(spark, tmp_path, capsys):
+def test_dates_without_rankers_are_named_and_left_out(engine, tmp_path, capsys):
     log, _ = pages_of(DATE, 200, seed=2)
-    build(spark, tmp_path / "w", write(tmp_path / "log", log))
+    build(engine, tmp_path / "w", write(tmp_path / "log", log))
     plain = [row | {RANKER: None} for row in pages_of(NEXT, 50, seed=3)[0]]
-    build(spark, tmp_path / "w", write(tmp_path / "next", plain), date=NEXT)
+    build(engine, tmp_path / "w", write(tmp_path / "next", plain), date=NEXT)
     code, printed = run(capsys, tmp_path, "--date", DATES)
     assert code == 0
     assert f"no page names its ranker on {NEXT}" in printed.out

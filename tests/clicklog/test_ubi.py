@@ -26,12 +26,12 @@ GAINS = {"click": 1, "add_to_cart": 3, "purchase": 10}
 ACTIONS = ["click", "click", "click_through", "add_to_cart", "purchase", "view", "impression"]
 
 
-def build_ubi(spark, root: Path, folder: Path, *changes: str, conf=("ubi",), date=DATE):
+def build_ubi(spark_engine, root: Path, folder: Path, *changes: str, conf=("ubi",), date=DATE):
     views = [f"log.views.{n}.path={folder}/{n}*.json" for n in ("ubi_queries", "ubi_events")]
     defaults = ["groups.partitions=3", "log.min_pages=0", "log.max_bad_fraction=1"]
     chosen = load_settings(list(conf), [*views, *defaults, *changes])
     return build_groups(
-        lambda: spark, Warehouse(str(root)), date, log=chosen.log, groups=chosen.groups
+        spark_engine, Warehouse(str(root)), date, log=chosen.log, groups=chosen.groups
     )
 
 
@@ -113,7 +113,7 @@ def world(seed: int, count: int = 300) -> tuple[list[dict], list[dict], list[dic
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_queries_and_events_give_the_groups_of_their_pages(spark, tmp_path, seed):
+def test_queries_and_events_give_the_groups_of_their_pages(spark_engine, tmp_path, seed):
     queries, events, pages = world(seed)
     late = [q | {"timestamp": f"{NEXT_DAY}T00:00:00Z"} for q in queries[:40]]
     repeated = [q for q in queries[-60:] if q.get("query_response_hit_ids") and q["user_query"]]
@@ -121,27 +121,29 @@ def test_queries_and_events_give_the_groups_of_their_pages(spark, tmp_path, seed
     write_lines(tmp_path / "ubi_queries-2.json", [q | {"query_id": f"late {n}"}
                                                   for n, q in enumerate(late)])  # fmt: skip
     write_lines(tmp_path / "ubi_events.json", events)
-    outcome = build_ubi(spark, tmp_path / "w", tmp_path)
-    build(spark, tmp_path / "pages", write_parquet(tmp_path / "contract", pages))
+    outcome = build_ubi(spark_engine, tmp_path / "w", tmp_path)
+    build(spark_engine, tmp_path / "pages", write_parquet(tmp_path / "contract", pages))
     assert rows_of(tmp_path / "w", "groups") == rows_of(tmp_path / "pages", "groups")
     counts = outcome.manifest.counts
     assert (counts["pages"], counts["duplicates"]) == (len(pages), 2)
-    assert build_ubi(spark, tmp_path / "w", tmp_path).skipped
+    assert build_ubi(spark_engine, tmp_path / "w", tmp_path).skipped
 
 
-def test_graded_feedback_gives_the_groups_of_pages_with_feedback(spark, tmp_path):
+def test_graded_feedback_gives_the_groups_of_pages_with_feedback(spark_engine, tmp_path):
     queries, events, pages = world(seed=3)
     write_lines(tmp_path / "ubi_queries.json", queries)
     write_lines(tmp_path / "ubi_events.json", events)
-    build_ubi(spark, tmp_path / "w", tmp_path, conf=("ubi", "ubi-feedback"))
+    build_ubi(spark_engine, tmp_path / "w", tmp_path, conf=("ubi", "ubi-feedback"))
     (tmp_path / "contract").mkdir()
     pq.write_table(pa.Table.from_pylist(pages, schema=graded(page_schema)),
                    tmp_path / "contract" / "log.parquet")  # fmt: skip
-    build(spark, tmp_path / "pages", tmp_path / "contract", f"log.feedback={json.dumps(GAINS)}")
+    build(
+        spark_engine, tmp_path / "pages", tmp_path / "contract", f"log.feedback={json.dumps(GAINS)}"
+    )
     assert rows_of(tmp_path / "w", "groups") == rows_of(tmp_path / "pages", "groups")
 
 
-def test_a_line_that_cannot_be_read_is_quarantined_with_its_text(spark, tmp_path):
+def test_a_line_that_cannot_be_read_is_quarantined_with_its_text(spark_engine, tmp_path):
     queries, events, pages = world(seed=4, count=40)
     write_lines(tmp_path / "ubi_queries.json", queries)
     write_lines(tmp_path / "ubi_events.json", events)
@@ -149,34 +151,36 @@ def test_a_line_that_cannot_be_read_is_quarantined_with_its_text(spark, tmp_path
         file.write('{"query_id": "cut\n')
     with (tmp_path / "ubi_events.json").open("a") as file:
         file.write(json.dumps({"query_id": "q", "event_attributes": "none"}) + "\n")
-    outcome = build_ubi(spark, tmp_path / "w", tmp_path)
+    outcome = build_ubi(spark_engine, tmp_path / "w", tmp_path)
     assert reasons_in(outcome.manifest.counts) == {"bad_type": 2}
     raw = {row["raw"] for row in rows_of(tmp_path / "w", "quarantine")}
     assert '{"query_id": "cut' in raw
     assert outcome.manifest.counts["pages"] == len(pages)
 
 
-def test_tables_take_the_place_of_exports(spark, tmp_path):
+def test_tables_take_the_place_of_exports(spark_engine, tmp_path):
     queries, events, _ = world(seed=5, count=60)
     for name, documents in (("ubi_queries", queries), ("ubi_events", events)):
         write_lines(tmp_path / f"{name}.json", documents)
         ddl = load_settings("ubi").log.views[name].ddl
-        spark.read.schema(ddl).json(f"{tmp_path}/{name}.json").createOrReplaceTempView(f"my_{name}")
-    build_ubi(spark, tmp_path / "files", tmp_path)
+        spark_engine.session.read.schema(ddl).json(
+            f"{tmp_path}/{name}.json"
+        ).createOrReplaceTempView(f"my_{name}")
+    build_ubi(spark_engine, tmp_path / "files", tmp_path)
     tables = [f"log.views.{n}.table=my_{n}" for n in ("ubi_queries", "ubi_events")]
-    build_ubi(spark, tmp_path / "tables", tmp_path, *tables)
+    build_ubi(spark_engine, tmp_path / "tables", tmp_path, *tables)
     assert rows_of(tmp_path / "tables", "groups") == rows_of(tmp_path / "files", "groups")
 
 
-def test_a_missing_export_is_one_line_that_names_the_setting(spark, tmp_path):
+def test_a_missing_export_is_one_line_that_names_the_setting(spark_engine, tmp_path):
     write_lines(tmp_path / "ubi_queries.json", [])
     with pytest.raises(UserError, match=r"log\.views\.ubi_events\.path = .*ubi_events") as error:
-        build_ubi(spark, tmp_path / "w", tmp_path)
+        build_ubi(spark_engine, tmp_path / "w", tmp_path)
     assert "\n" not in str(error.value)
 
 
 @pytest.fixture(scope="module")
-def sample(spark, tmp_path_factory):
+def sample(spark_engine, tmp_path_factory):
     """Return the sample of the documentation, as UBI and as pages."""
     root = tmp_path_factory.mktemp("sample")
     size = {"simulate.days": 1, "simulate.pages_per_day": 60_000, "simulate.queries": 100,
@@ -191,22 +195,22 @@ def sample(spark, tmp_path_factory):
     return root
 
 
-def test_a_simulated_export_has_the_pages_of_the_simulated_log(spark, sample, tmp_path):
+def test_a_simulated_export_has_the_pages_of_the_simulated_log(spark_engine, sample, tmp_path):
     log = sample / "ubi" / "log"
     queries, events = ([f"log.views.ubi_{n}.path={log}/ubi_{n}/dt={{date}}"]
                        for n in ("queries", "events"))  # fmt: skip
-    outcome = build_ubi(spark, tmp_path / "ubi", log, *queries, *events)
+    outcome = build_ubi(spark_engine, tmp_path / "ubi", log, *queries, *events)
     pages = pa.concat_tables(map(pq.read_table, sorted((sample / "page").rglob("log/*/*.parquet"))))
     plain = pages.drop_columns(["feedback", "bucket", "swapped"])
     rows = [row | {"bucket": None, "swapped": None} for row in plain.to_pylist()]
-    build(spark, tmp_path / "pages", write_parquet(tmp_path / "contract", rows))
+    build(spark_engine, tmp_path / "pages", write_parquet(tmp_path / "contract", rows))
     assert rows_of(tmp_path / "ubi", "groups") == rows_of(tmp_path / "pages", "groups")
     assert outcome.manifest.counts["pages"] == 60_000
     first = (log / "ubi_events" / f"dt={DATE}" / "part-00000.json").read_text().splitlines()
     assert {json.loads(line)["action_name"] for line in first} == {"click", "add_to_cart"}
 
 
-def test_the_curve_of_a_simulated_export_is_the_simulators(spark, sample, tmp_path):
+def test_the_curve_of_a_simulated_export_is_the_simulators(spark_engine, sample, tmp_path):
     flags = ["--conf", "ubi", "--date", str(DATE)]
     log = sample / "ubi" / "log"
     changes = {"warehouse.path": tmp_path / "w", "groups.partitions": 2,

@@ -21,18 +21,18 @@ from ulr.warehouse.tables import Warehouse
 DATE = ["--date", "2026-01-01"]
 
 
-def test_any_number_of_partitions_gives_the_totals_of_one_process(spark, tmp_path):
+def test_any_number_of_partitions_gives_the_totals_of_one_process(engine, tmp_path):
     inputs, groups = write_window_inputs(tmp_path)
     plan = evaluation_plan(EXAMINATION, max_label=2)
     want = evaluate_queries(join_features(groups, FEATURES), {}, plan).with_propensity_errors(None)
-    got = evaluate_models(spark, gather(spark, inputs, f"{tmp_path}/window", 3), {}, plan)
+    got = evaluate_models(engine, gather(engine, inputs, f"{tmp_path}/window", 3), {}, plan)
     assert got.sums.keys() == want.sums.keys()
     for key, sums in want.sums.items():
         assert got.sums[key].tolist() == pytest.approx(sums.tolist())
 
 
 @pytest.fixture(scope="module")
-def trained(spark, tmp_path_factory):
+def trained(engine, tmp_path_factory):
     root = tmp_path_factory.mktemp("jobs")
     flags = [
         *simulate_log(root),

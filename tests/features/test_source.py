@@ -50,17 +50,17 @@ def warehouse(tmp_path):
     return house
 
 
-def table_and_file(spark, folder, content):
+def table_and_file(spark_engine, folder, content):
     """The settings of the same rows as a view and as a file."""
     folder.mkdir(exist_ok=True)
     pq.write_table(content, folder / "rows.parquet")
-    spark.read.parquet(str(folder)).createOrReplaceTempView("products")
+    spark_engine.session.read.parquet(str(folder)).createOrReplaceTempView("products")
     return "features.table=products", f"features.path={folder}"
 
 
-def window_of(spark, warehouse, settings, dates=DATES):
-    source = open_features(lambda: spark, NO_WAREHOUSE, settings, dates)
-    found = gather_window(lambda: spark, WindowInputs(warehouse, dates, source), force=True)
+def window_of(spark_engine, warehouse, settings, dates=DATES):
+    source = open_features(spark_engine, NO_WAREHOUSE, settings, dates)
+    found = gather_window(spark_engine, WindowInputs(warehouse, dates, source), force=True)
     table = pa.concat_tables(pq.read_table(path) for path in found.files)
     return load_window(table.sort_by("query_id").combine_chunks(), None), source
 
@@ -75,10 +75,10 @@ def vectors(window):
     )
 
 
-def test_a_table_gives_the_window_of_the_same_files(spark, tmp_path, warehouse):
-    by_table, by_file = table_and_file(spark, tmp_path / "features", columns_of(FEATURES))
-    first, source = window_of(spark, warehouse, settings_of(by_table))
-    second, files = window_of(spark, warehouse, settings_of(by_file))
+def test_a_table_gives_the_window_of_the_same_files(spark_engine, tmp_path, warehouse):
+    by_table, by_file = table_and_file(spark_engine, tmp_path / "features", columns_of(FEATURES))
+    first, source = window_of(spark_engine, warehouse, settings_of(by_table))
+    second, files = window_of(spark_engine, warehouse, settings_of(by_file))
     assert source.names() == files.names() == NAMES
     assert vectors(first) == vectors(second)
     assert first.duplicates == second.duplicates == 0
@@ -89,50 +89,54 @@ def test_a_table_gives_the_window_of_the_same_files(spark, tmp_path, warehouse):
 
 @pytest.mark.parametrize("as_of", ["latest", "day"])
 def test_a_table_with_dates_gives_the_features_of_the_latest_or_of_each_date(
-    spark, tmp_path, warehouse, as_of
+    spark_engine, tmp_path, warehouse, as_of
 ):
     content = with_dates([columns_of(FEATURES), columns_of(FEATURES, add=0.5)])
     windows = [
-        window_of(spark, warehouse, settings_of(source, f"features.as_of={as_of}"))[0]
-        for source in table_and_file(spark, tmp_path / "features", content)
+        window_of(spark_engine, warehouse, settings_of(source, f"features.as_of={as_of}"))[0]
+        for source in table_and_file(spark_engine, tmp_path / "features", content)
     ]
     assert vectors(windows[0]) == vectors(windows[1])
     rows = {(q, d) for q, d, _ in vectors(windows[0])}
     assert len(windows[0].matrix) == len(rows) * (2 if as_of == "day" else 1)
     early, _ = window_of(
-        spark, warehouse, settings_of("features.table=products", f"features.as_of={as_of}"),
+        spark_engine, warehouse, settings_of("features.table=products", f"features.as_of={as_of}"),
         DATES[:1],
     )  # fmt: skip
     assert vectors(early)[0] == ("a", "x", [3.0, -3.0])
 
 
-def test_a_repeated_row_of_a_table_is_chosen_by_its_content(spark, tmp_path, warehouse):
+def test_a_repeated_row_of_a_table_is_chosen_by_its_content(spark_engine, tmp_path, warehouse):
     rows = pa.concat_tables([columns_of(FEATURES), columns_of(FEATURES, add=0.5)])
-    table_and_file(spark, tmp_path / "features", rows)
+    table_and_file(spark_engine, tmp_path / "features", rows)
     settings = settings_of("features.table=products")
-    one, _ = window_of(spark, warehouse, settings)
-    frame = spark.table("products").orderBy("price").repartition(3)
+    one, _ = window_of(spark_engine, warehouse, settings)
+    frame = spark_engine.session.table("products").orderBy("price").repartition(3)
     frame.createOrReplaceTempView("products")
-    two, _ = window_of(spark, warehouse, settings)
+    two, _ = window_of(spark_engine, warehouse, settings)
     assert one.matrix.tolist() == two.matrix.tolist()
     assert one.duplicates == two.duplicates == FEATURES.num_rows
 
 
-def test_the_identity_of_a_table_is_that_of_its_rows(spark, tmp_path):
+def test_the_identity_of_a_table_is_that_of_its_rows(spark_engine, tmp_path):
     content = columns_of(FEATURES)
-    table_and_file(spark, tmp_path / "features", content)
+    table_and_file(spark_engine, tmp_path / "features", content)
     settings = settings_of("features.table=products")
 
     def identity():
-        return open_features(lambda: spark, NO_WAREHOUSE, settings, DATES).identity
+        return open_features(spark_engine, NO_WAREHOUSE, settings, DATES).identity
 
     before = identity()
     assert identity() == before
-    spark.createDataFrame(content.to_pylist()).createOrReplaceTempView("products")
+    spark_engine.session.createDataFrame(content.to_pylist()).createOrReplaceTempView("products")
     rows = identity()  # rows without files: their content
-    spark.createDataFrame(content.to_pylist()[::-1]).createOrReplaceTempView("products")
+    spark_engine.session.createDataFrame(content.to_pylist()[::-1]).createOrReplaceTempView(
+        "products"
+    )
     assert identity() == rows != before
-    spark.createDataFrame(content.to_pylist()[1:]).createOrReplaceTempView("products")
+    spark_engine.session.createDataFrame(content.to_pylist()[1:]).createOrReplaceTempView(
+        "products"
+    )
     assert identity() != rows
 
 
@@ -146,23 +150,27 @@ def test_the_identity_of_a_table_is_that_of_its_rows(spark, tmp_path):
         (["features.as_of=day"], UserError, "as_of=day: features.table products has no column dt"),
     ],
 )  # fmt: skip
-def test_a_mistake_about_a_table_is_one_line(spark, tmp_path, changes, error, message):
-    table_and_file(spark, tmp_path / "features", columns_of(FEATURES))
+def test_a_mistake_about_a_table_is_one_line(spark_engine, tmp_path, changes, error, message):
+    table_and_file(spark_engine, tmp_path / "features", columns_of(FEATURES))
     with pytest.raises(error, match=message) as raised:
         open_features(
-            lambda: spark, NO_WAREHOUSE, settings_of("features.table=products", *changes), DATES
+            spark_engine, NO_WAREHOUSE, settings_of("features.table=products", *changes), DATES
         )
     assert "\n" not in str(raised.value)
 
 
-def test_names_in_the_metadata_of_a_table_are_read(spark):
+def test_names_in_the_metadata_of_a_table_are_read(spark_engine):
     rows = [("q", "d", [1.0, 2.0])]
-    frame = spark.createDataFrame(rows, "query_id string, doc_id string, features array<double>")
+    frame = spark_engine.session.createDataFrame(
+        rows, "query_id string, doc_id string, features array<double>"
+    )
     frame.withMetadata("features", {"names": NAMES}).createOrReplaceTempView("named")
     settings = load_settings(None, ["features.table=named"]).features
-    source = open_features(lambda: spark, NO_WAREHOUSE, settings)
+    source = open_features(spark_engine, NO_WAREHOUSE, settings)
     assert source.names() == NAMES
-    got = map_features(spark, source, _rows, "query_id string, features array<float>").collect()
+    got = map_features(
+        spark_engine, source, _rows, "query_id string, features array<float>"
+    ).collect()
     assert [(row.query_id, row.features) for row in got] == [("q", [1.0, 2.0])]
 
 

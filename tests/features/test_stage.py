@@ -26,22 +26,22 @@ def read_all(window):
 
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("filter_from", [0, 1 << 40])
-def test_spark_gathers_the_window_of_one_process(spark, tmp_path, partitions, filter_from):
+def test_spark_gathers_the_window_of_one_process(engine, tmp_path, partitions, filter_from):
     inputs, groups = write_window_inputs(tmp_path)
     more = features_of([(f"other {n}", "x") for n in range(50)])
     Storage(inputs.features.url).write_table(more, "other.parquet")
     files = tasks.WindowFiles(inputs.groups_url, inputs.groups, find_features(inputs.features.url))
     url = f"{tmp_path}/window"
-    counts = write_window(spark, files, url=url, partitions=partitions, filter_from=filter_from)
+    counts = write_window(engine, files, url=url, partitions=partitions, filter_from=filter_from)
     want = join_features(groups, FEATURES)
-    window = gather(spark, inputs, f"{tmp_path}/again", partitions)
+    window = gather(engine, inputs, f"{tmp_path}/again", partitions)
     assert read_all(window) == want.to_pylist()
     assert [f.size for f in Storage(url).files()] == [f.size for f in Storage(window.url).files()]
     assert counts["queries"] == want.num_rows
     assert counts["bytes"] == sum(file.size for file in Storage(url).files())
 
 
-def test_the_first_of_several_feature_rows_is_that_of_the_first_file(spark, tmp_path, monkeypatch):
+def test_the_first_of_several_feature_rows_is_that_of_the_first_file(engine, tmp_path, monkeypatch):
     inputs, _ = write_window_inputs(tmp_path)
     changed = [row | {"features": [9.0, 9.0]} for row in FEATURES.to_pylist()]
     later = FEATURES.from_pylist(changed, FEATURES.schema)
@@ -49,14 +49,14 @@ def test_the_first_of_several_feature_rows_is_that_of_the_first_file(spark, tmp_
     monkeypatch.setattr("ulr.features.files._PART_BYTES", 500)  # several parts per file
     files = tasks.WindowFiles(inputs.groups_url, inputs.groups, find_features(inputs.features.url))
     assert len(files.features.parts()) > 3
-    window = gather(spark, files, f"{tmp_path}/window", 2)
+    window = gather(engine, files, f"{tmp_path}/window", 2)
     want = join_features(GROUPS, FEATURES).to_pylist()
     assert [r["features"] for r in read_all(window)] == [r["features"] for r in want]
     assert sum(r["duplicates"] for r in read_all(window)) == FEATURES.num_rows
 
 
 @pytest.fixture
-def published(spark, tmp_path):
+def published(engine, tmp_path):
     """A warehouse with the groups of two dates, and features."""
     warehouse = Warehouse(f"{tmp_path}/warehouse")
     for date in DATES:
@@ -71,13 +71,13 @@ def publish(warehouse, date, fingerprint):
         groups.publish({})
 
 
-def test_a_window_is_gathered_once_for_both_uses_and_for_overlays(spark, published):
+def test_a_window_is_gathered_once_for_both_uses_and_for_overlays(engine, published):
     warehouse, features = published
     started = []
 
     def start():
         started.append(1)
-        return spark
+        return engine
 
     first = gather_window(start, WindowInputs(warehouse, DATES, features, partitions=2))
     overlay = OverlayWarehouse(warehouse, "reruns", "r")
@@ -96,38 +96,38 @@ def test_a_window_is_gathered_once_for_both_uses_and_for_overlays(spark, publish
     }
 
 
-def test_a_window_is_gathered_again_if_groups_features_or_partitions_change(spark, published):
+def test_a_window_is_gathered_again_if_groups_features_or_partitions_change(engine, published):
     warehouse, features = published
-    before = gather_window(lambda: spark, WindowInputs(warehouse, DATES, features))
+    before = gather_window(engine, WindowInputs(warehouse, DATES, features))
     sessions = sum(sum(row["counts"]) for row in read_all(before))
     publish(warehouse, DATES[0], "b")
-    after = gather_window(lambda: spark, WindowInputs(warehouse, DATES, features))
+    after = gather_window(engine, WindowInputs(warehouse, DATES, features))
     assert after.files != before.files
     assert sum(sum(row["counts"]) for row in read_all(after)) == sessions
     Storage(features.url).write_table(FEATURES.slice(0, 1), "two.parquet")
     changed = WindowInputs(warehouse, DATES, find_features(features.url))
-    assert sum(row["duplicates"] for row in read_all(gather_window(lambda: spark, changed))) == 1
+    assert sum(row["duplicates"] for row in read_all(gather_window(engine, changed))) == 1
     split = WindowInputs(warehouse, DATES, features, partitions=3)
-    assert len(gather_window(lambda: spark, split).files) > 1
+    assert len(gather_window(engine, split).files) > 1
 
 
-def test_a_window_that_was_deleted_is_gathered_again(spark, published):
+def test_a_window_that_was_deleted_is_gathered_again(engine, published):
     warehouse, features = published
     inputs = WindowInputs(warehouse, DATES, features)
-    rows = read_all(gather_window(lambda: spark, inputs))
+    rows = read_all(gather_window(engine, inputs))
     warehouse.storage.delete("window")
-    assert read_all(gather_window(lambda: spark, inputs)) == rows
+    assert read_all(gather_window(engine, inputs)) == rows
 
 
 @pytest.mark.parametrize("repair", [gather_window, repair_window])
-def test_a_damaged_window_is_gathered_again(spark, published, repair):
+def test_a_damaged_window_is_gathered_again(engine, published, repair):
     warehouse, features = published
     inputs = WindowInputs(warehouse, DATES, features)
-    window = gather_window(lambda: spark, inputs)
+    window = gather_window(engine, inputs)
     rows = read_all(window)
     Path(window.files[0]).write_bytes(b"")
-    repair(lambda: spark, inputs)
+    repair(engine, inputs)
     again = warehouse.require("window", "use=train")
     assert warehouse.damage(again) == []
-    assert read_all(gather_window(lambda: spark, inputs)) == rows
+    assert read_all(gather_window(engine, inputs)) == rows
     repair_window(None, inputs)  # without damage Spark is not started

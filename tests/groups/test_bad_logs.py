@@ -25,12 +25,12 @@ from ulr.warehouse.tables import Warehouse
 
 
 @pytest.mark.parametrize("number", random.Random(15).sample(range(FAULTS), 24))
-def test_a_log_with_a_fault_ends_with_one_line_and_every_row_is_counted(spark, tmp_path, number):
+def test_a_log_with_a_fault_ends_with_one_line_and_every_row_is_counted(engine, tmp_path, number):
     fault = write_fault(number, tmp_path / "log")
     warehouse = Warehouse(str(tmp_path / "w"))
     code, message = 0, ""
     try:
-        build(spark, tmp_path / "w", tmp_path / "log", *fault.settings, "log.min_pages=1")
+        build(engine, tmp_path / "w", tmp_path / "log", *fault.settings, "log.min_pages=1")
     except UserError as error:
         code, message = error.exit_code, str(error)
     assert code in fault.exit_codes
@@ -46,14 +46,14 @@ def test_a_log_with_a_fault_ends_with_one_line_and_every_row_is_counted(spark, t
 
 @pytest.mark.parametrize("where", [b'"query_id"', b'"q', b'"d', b'"extra"'])
 def test_a_byte_that_is_not_utf8_quarantines_its_line_and_the_report_reads_it(
-    spark, tmp_path, where
+    engine, tmp_path, where
 ):
     rng = random.Random(1)
     path = write_json(tmp_path / "log", [page(n, rng) | {"extra": "x"} for n in range(50)])
     lines = (path / "log.json").read_bytes().splitlines()
     lines[7] = lines[7].replace(where, where[:2] + b"\xff" + where[2:], 1)
     (path / "log.json").write_bytes(b"\n".join(lines) + b"\n")
-    outcome = build(spark, tmp_path / "w", path, "log.format=json")
+    outcome = build(engine, tmp_path / "w", path, "log.format=json")
     assert reasons_in(outcome.manifest.counts) == {"bad_encoding": 1}
     assert outcome.manifest.counts["pages"] == 49
     (row,) = rows_of(tmp_path / "w", "quarantine")
@@ -63,36 +63,36 @@ def test_a_byte_that_is_not_utf8_quarantines_its_line_and_the_report_reads_it(
 
 
 def test_times_that_python_cannot_represent_are_quarantined_and_shown_in_the_report(
-    spark, tmp_path
+    engine, tmp_path
 ):
     (tmp_path / "log").mkdir()
     rows = [row | {"shown_at": NOON} for row in pages(random.Random(2), 5)]
     table = pa.Table.from_pylist(rows, schema=page_schema)
     times = pa.array([2**62, -(2**62), 0, *[int(NOON.timestamp()) * 10**6] * 2], pa.timestamp("us"))
     pq.write_table(table.set_column(2, "shown_at", times), tmp_path / "log" / "a.parquet")
-    outcome = build(spark, tmp_path / "w", tmp_path / "log")
+    outcome = build(engine, tmp_path / "w", tmp_path / "log")
     assert reasons_in(outcome.manifest.counts) == {"date_out_of_range": 3}
     assert all(row["shown_at"] is None for row in rows_of(tmp_path / "w", "quarantine"))
     examples = examples_of(Warehouse(str(tmp_path / "w")), [str(DATE)], each=3)
     assert str(2**62) in "".join(e["row"] for e in examples)
 
 
-def test_a_date_with_too_few_pages_publishes_no_groups_and_its_window_still_works(spark, tmp_path):
+def test_a_date_with_too_few_pages_publishes_no_groups_and_its_window_still_works(engine, tmp_path):
     rng = random.Random(3)
     root, log = tmp_path / "w", tmp_path / "log"
     write_parquet(log / f"dt={DATE}", [page(n, rng) for n in range(9)])
-    build(spark, root, log, "log.min_pages=9")
+    build(engine, root, log, "log.min_pages=9")
     with pytest.raises(
         InvalidData, match=r"9 valid pages in 9 rows, fewer than log.min_pages = 10"
     ):
-        build(spark, root, log, "log.min_pages=10")  # unchanged, and still too few
+        build(engine, root, log, "log.min_pages=10")  # unchanged, and still too few
     empty = DATE + dt.timedelta(days=1)
     write_parquet(log / f"dt={empty}", [])
     with pytest.raises(InvalidData, match="0 valid pages in 0 rows"):
-        build(spark, root, log, "log.min_pages=1", date=empty)
+        build(engine, root, log, "log.min_pages=1", date=empty)
     warehouse = Warehouse(str(root))
     assert warehouse.current("groups", f"dt={empty}") is None
-    build(spark, root, log, date=empty)  # as an earlier version published it
+    build(engine, root, log, date=empty)  # as an earlier version published it
     dates = window_dates(warehouse, str(empty), days=2)
     assert dates == [DATE, empty]
     assert len(groups_files(warehouse, dates)) > 0
@@ -115,7 +115,7 @@ def replacing(monkeypatch, times: int, replace) -> list[int]:
     return calls
 
 
-def test_a_log_that_is_replaced_while_it_is_read_is_read_again(spark, tmp_path, monkeypatch):
+def test_a_log_that_is_replaced_while_it_is_read_is_read_again(engine, tmp_path, monkeypatch):
     rng = random.Random(4)
     path = write_parquet(tmp_path / "log", [page(n, rng) for n in range(30)])
 
@@ -127,13 +127,13 @@ def test_a_log_that_is_replaced_while_it_is_read_is_read_again(spark, tmp_path, 
             (path / f"part-{n}.parquet").unlink(missing_ok=True)
 
     calls = replacing(monkeypatch, 1, replace)
-    outcome = build(spark, tmp_path / "w", path)
+    outcome = build(engine, tmp_path / "w", path)
     assert (len(calls), outcome.manifest.counts["pages"]) == (2, 40)
     assert [name for name, *_ in outcome.manifest.inputs] == ["part-0.parquet"]
 
 
 def test_a_log_that_keeps_changing_is_a_temporary_failure_that_names_a_file(
-    spark, tmp_path, monkeypatch
+    engine, tmp_path, monkeypatch
 ):
     rng = random.Random(5)
     path = write_parquet(tmp_path / "log", [page(n, rng) for n in range(9)], files=1)
@@ -143,12 +143,12 @@ def test_a_log_that_keeps_changing_is_a_temporary_failure_that_names_a_file(
 
     replacing(monkeypatch, 9, add)
     with pytest.raises(TemporaryFailure, match=r"changed 3 times.*more-3.parquet was added"):
-        build(spark, tmp_path / "w", path)
+        build(engine, tmp_path / "w", path)
     assert Warehouse(str(tmp_path / "w")).current("groups", f"dt={DATE}") is None
 
 
 def test_a_file_removed_before_a_task_opens_it_leads_to_another_reading(
-    spark, tmp_path, monkeypatch
+    engine, tmp_path, monkeypatch
 ):
     rng = random.Random(6)
     path = write_parquet(tmp_path / "log", [page(n, rng) for n in range(30)], files=3)
@@ -161,12 +161,12 @@ def test_a_file_removed_before_a_task_opens_it_leads_to_another_reading(
         return source
 
     monkeypatch.setattr(sources, "open_pages", remove_one)
-    assert build(spark, tmp_path / "w", path).manifest.counts["pages"] == 20
+    assert build(engine, tmp_path / "w", path).manifest.counts["pages"] == 20
     assert len(calls) == 2
 
 
 @pytest.mark.kill
-def test_a_footer_that_ends_the_reading_process_is_named(spark, tmp_path):
+def test_a_footer_that_ends_the_reading_process_is_named(engine, tmp_path):
     rng = random.Random(7)
     path = write_parquet(tmp_path / "log", [page(n, rng) for n in range(9)], files=3)
     file = path / "part-1.parquet"
@@ -180,4 +180,4 @@ def test_a_footer_that_ends_the_reading_process_is_named(spark, tmp_path):
     if crash_of(lost, find_log(str(path), DATE), "parquet") is None:
         pytest.skip("this version of Arrow reports the damage as an error")
     with pytest.raises(InvalidData, match=r"part-1.parquet is not a readable Parquet file.*signal"):
-        build(spark, tmp_path / "w", path)
+        build(engine, tmp_path / "w", path)

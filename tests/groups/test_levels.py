@@ -237,7 +237,7 @@ def write_log(folder, rows, form, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("form", ["parquet", "json", "csv"])
 @pytest.mark.parametrize("layout", ["page", "impression"])
-def test_every_format_and_layout_gives_the_same_groups(spark, tmp_path, form, layout, kind):
+def test_every_format_and_layout_gives_the_same_groups(engine, tmp_path, form, layout, kind):
     pages = graded_pages(120, 7, KINDS[kind])
     pages = [row | {"shown_at": NOON} for row in pages]
     if kind == "numbers":
@@ -261,7 +261,7 @@ def test_every_format_and_layout_gives_the_same_groups(spark, tmp_path, form, la
                 own |= {"doc_id": doc, "position": at + 1, "feedback": row["feedback"][at]}
                 rows.append(own | ({"clicked": row["clicks"][at]} if "clicks" in row else {}))
     log = write_log(tmp_path / "log", rows, form, kind)
-    build(spark, tmp_path / "out", log, SETTING, f"log.format={form}", f"log.layout={layout}")
+    build(engine, tmp_path / "out", log, SETTING, f"log.format={form}", f"log.layout={layout}")
     assert expanded(rows_of(tmp_path / "out", "groups"), 3) == expected_histograms(pages)
     quarantined = rows_of(tmp_path / "out", "quarantine")
     assert sorted(row["reason"] for row in quarantined) == reasons
@@ -269,24 +269,24 @@ def test_every_format_and_layout_gives_the_same_groups(spark, tmp_path, form, la
     assert any(event in str(named["feedback"]) for event in ("wish", "9"))
 
 
-def test_files_name_their_levels_and_repeated_sessions_are_subtracted(spark, tmp_path):
+def test_files_name_their_levels_and_repeated_sessions_are_subtracted(engine, tmp_path):
     pages = graded_pages(50, 8, lambda rng: rng.choice(EVENTS))
     log = write_log(tmp_path / "log", [*pages, *pages[:9]], "parquet", "names")
-    outcome = build(spark, tmp_path / "out", log, SETTING)
+    outcome = build(engine, tmp_path / "out", log, SETTING)
     assert outcome.manifest.counts["duplicates"] == 9
     assert expanded(rows_of(tmp_path / "out", "groups"), 3) == expected_histograms(pages)
     for file in (tmp_path / "out" / "groups").rglob("*.parquet"):
         assert names_in(pq.read_schema(file)) == ("click", "cart", "purchase")
     assert outcome.manifest.settings["levels"] == ["click", "cart", "purchase"]
-    regained = build(spark, tmp_path / "out", log, "log.feedback={click: 2, cart: 4, purchase: 5}")
+    regained = build(engine, tmp_path / "out", log, "log.feedback={click: 2, cart: 4, purchase: 5}")
     assert regained.skipped  # gains are not in the groups
 
 
-def test_one_level_gives_the_bytes_of_a_click_log(spark, tmp_path):
+def test_one_level_gives_the_bytes_of_a_click_log(engine, tmp_path):
     rows = graded_pages(200, 9, lambda rng: None)
     log = write_log(tmp_path / "log", rows, "parquet", "names")
-    build(spark, tmp_path / "plain", log)
-    build(spark, tmp_path / "named", log, "log.feedback={click: 1}")
+    build(engine, tmp_path / "plain", log)
+    build(engine, tmp_path / "named", log, "log.feedback={click: 1}")
     plain, named = (
         [f.read_bytes() for f in sorted((tmp_path / n / "groups").rglob("*.parquet"))]
         for n in ("plain", "named")

@@ -54,9 +54,9 @@ def log(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def built(spark, log, tmp_path_factory):
+def built(engine, log, tmp_path_factory):
     root = tmp_path_factory.mktemp("w")
-    build(spark, root, log[0], READ)
+    build(engine, root, log[0], READ)
     return root
 
 
@@ -78,20 +78,20 @@ def test_rows_are_sorted_and_the_file_has_the_names(built):
 
 
 @pytest.mark.parametrize("order", ["shuffled", "one file", "all ids repeated"])
-def test_the_bytes_do_not_depend_on_files_and_order(spark, built, log, tmp_path, order):
+def test_the_bytes_do_not_depend_on_files_and_order(engine, built, log, tmp_path, order):
     _, rows, _, _ = log
     again = list(rows)
     random.Random(1).shuffle(again)
     folder = write(tmp_path / "log", again, files=1 if order == "one file" else 5)
     changes = ["log.max_repeated_ids=0"] if order == "all ids repeated" else []
-    build(spark, tmp_path / "w", folder, READ, *changes)
+    build(engine, tmp_path / "w", folder, READ, *changes)
     assert digests(tmp_path / "w", TABLE) == digests(built, TABLE)
     assert digests(tmp_path / "w", "groups") == digests(built, "groups")
 
 
-def test_any_number_of_partitions_has_the_same_rows(spark, log, tmp_path):
+def test_any_number_of_partitions_has_the_same_rows(engine, log, tmp_path):
     for partitions in (1, 4):
-        build(spark, tmp_path / str(partitions), log[0], READ, f"groups.partitions={partitions}")
+        build(engine, tmp_path / str(partitions), log[0], READ, f"groups.partitions={partitions}")
     one, four = (
         sorted(rows_of(tmp_path / n, TABLE), key=lambda r: (r["query_id"], r["doc_id"]))
         for n in ("1", "4")
@@ -100,13 +100,13 @@ def test_any_number_of_partitions_has_the_same_rows(spark, log, tmp_path):
     assert len(one) > 30
 
 
-def test_groups_are_those_of_the_same_log_without_features(spark, built, log, tmp_path):
+def test_groups_are_those_of_the_same_log_without_features(engine, built, log, tmp_path):
     _, _, good, _ = log
     plain = [{n: row[n] for n in page_schema.names} for row in good]
-    build(spark, tmp_path / "w", write(tmp_path / "log", plain, page_schema))
+    build(engine, tmp_path / "w", write(tmp_path / "log", plain, page_schema))
     assert digests(tmp_path / "w", "groups") == digests(built, "groups")
     assert Warehouse(str(tmp_path / "w")).current(TABLE, f"dt={DATE}") is None
-    ignored = build(spark, tmp_path / "v", log[0])  # the column is there, the setting is not
+    ignored = build(engine, tmp_path / "v", log[0])  # the column is there, the setting is not
     assert not ignored.manifest.counts.keys() & {"features", "stale_features", "ranker_rows"}
     assert Warehouse(str(tmp_path / "v")).current(TABLE, f"dt={DATE}") is None
 
@@ -175,7 +175,7 @@ def as_impressions(rows, folder):
 @pytest.mark.parametrize(
     "form", [as_json, as_broken_json, as_csv, as_doubles, as_structs, as_impressions]
 )
-def test_every_format_gives_the_same_vectors(spark, tmp_path, form):
+def test_every_format_gives_the_same_vectors(engine, tmp_path, form):
     rng = random.Random(8)
     rows = []
     for number in range(400):
@@ -186,13 +186,13 @@ def test_every_format_gives_the_same_vectors(spark, tmp_path, form):
         row[FEATURES] = [[rng.choice(value) for _ in NAMES] for _ in row["doc_ids"]]
         rows.append(row)
     changes = form(rows, tmp_path / "log")
-    outcome = build(spark, tmp_path / "w", tmp_path / "log", READ, *changes)
+    outcome = build(engine, tmp_path / "w", tmp_path / "log", READ, *changes)
     assert outcome.manifest.counts["pages"] == 400
     assert stored(tmp_path / "w") == last_vectors(rows)
 
 
 def test_an_earlier_vector_is_the_last_one_where_a_later_page_of_a_session_is_dropped(
-    spark, tmp_path
+    engine, tmp_path
 ):
     first = page(1, random.Random(1)) | {"query_id": "q", "doc_ids": ["a"], "clicks": [True],
              "bucket": None, "swapped": None, FEATURES: [[1, 1, 1]]}  # fmt: skip
@@ -200,16 +200,16 @@ def test_an_earlier_vector_is_the_last_one_where_a_later_page_of_a_session_is_dr
     other = first | {"session_id": "t", "shown_at": NOON + dt.timedelta(minutes=5),
                      FEATURES: [[5, 5, 5]]}  # fmt: skip
     log = write(tmp_path / "log", [later, other, first], files=3)
-    build(spark, tmp_path / "w", log, READ)
+    build(engine, tmp_path / "w", log, READ)
     assert stored(tmp_path / "w") == {("q", "a"): (other["shown_at"], (5, 5, 5), 1)}
     counts = Warehouse(str(tmp_path / "w")).current(TABLE, f"dt={DATE}").counts
     assert counts["rows"] == 1
 
 
-def test_documents_below_the_longest_list_have_no_features(spark, tmp_path):
+def test_documents_below_the_longest_list_have_no_features(engine, tmp_path):
     row = page(1, random.Random(1)) | {"doc_ids": ["a", "b"], "clicks": [True, False],
             "bucket": None, "swapped": None, FEATURES: [[1, 1, 1], [2, 2, 2]]}  # fmt: skip
-    build(spark, tmp_path / "w", write(tmp_path / "log", [row]), READ, "groups.max_position=1")
+    build(engine, tmp_path / "w", write(tmp_path / "log", [row]), READ, "groups.max_position=1")
     assert {doc for _, doc in stored(tmp_path / "w")} == {"a"}
 
 
@@ -228,15 +228,15 @@ def test_wrong_settings_are_one_line(tmp_path, changes, message):
         build(None, tmp_path / "w", tmp_path, *changes)
 
 
-def test_an_expression_of_texts_is_refused_in_one_line(spark, tmp_path):
+def test_an_expression_of_texts_is_refused_in_one_line(engine, tmp_path):
     row = page(1, random.Random(1)) | {FEATURES: None}
     log = write(tmp_path / "log", [row])
     column = 'log.columns={features: "transform(doc_ids, d -> array(d))"}'
     with pytest.raises(UserError, match="encode texts as numbers"):
-        build(spark, tmp_path / "w", log, READ, column)
+        build(engine, tmp_path / "w", log, READ, column)
 
 
-def test_which_page_of_a_repeated_session_counts_does_not_depend_on_its_features(spark, tmp_path):
+def test_which_page_of_a_repeated_session_counts_does_not_depend_on_its_features(engine, tmp_path):
     rng = random.Random(12)
     rows = [
         page(number, rng) | {"shown_at": NOON} for number in range(60) for _ in range(2)
@@ -244,8 +244,8 @@ def test_which_page_of_a_repeated_session_counts_does_not_depend_on_its_features
     for row in rows:
         row[FEATURES] = [[rng.random()] * WIDTH for _ in row["doc_ids"]]
     log = write(tmp_path / "log", rows)
-    build(spark, tmp_path / "with", log, READ)
-    build(spark, tmp_path / "without", log)
+    build(engine, tmp_path / "with", log, READ)
+    build(engine, tmp_path / "without", log)
     assert digests(tmp_path / "with", "groups") == digests(tmp_path / "without", "groups")
     manifest = Warehouse(str(tmp_path / "with")).current("groups", f"dt={DATE}")
     assert (manifest.counts["pages"], manifest.counts["duplicates"]) == (60, 60)

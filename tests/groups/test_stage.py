@@ -33,9 +33,9 @@ from ulr.warehouse.storage import Storage, StoredFile
 from ulr.warehouse.tables import Warehouse
 
 
-def test_ten_thousand_rows_with_every_kind_of_broken_row_are_counted_exactly(spark, tmp_path):
+def test_ten_thousand_rows_with_every_kind_of_broken_row_are_counted_exactly(engine, tmp_path):
     log, reasons, good = broken_log(10_000, seed=1)
-    outcome = build(spark, tmp_path / "w", write_parquet(tmp_path / "log", log))
+    outcome = build(engine, tmp_path / "w", write_parquet(tmp_path / "log", log))
     counts = outcome.manifest.counts
     assert reasons_in(counts) == reasons
     assert counts["read"] == len(log)
@@ -53,9 +53,9 @@ def test_ten_thousand_rows_with_every_kind_of_broken_row_are_counted_exactly(spa
     assert all(Path(row["source"]).name.startswith("part-") for row in quarantine)
 
 
-def test_tables_have_their_schemas_and_a_query_is_in_one_file(spark, tmp_path):
+def test_tables_have_their_schemas_and_a_query_is_in_one_file(engine, tmp_path):
     log, _, _ = broken_log(2000, seed=2)
-    build(spark, tmp_path / "w", write_parquet(tmp_path / "log", log))
+    build(engine, tmp_path / "w", write_parquet(tmp_path / "log", log))
     warehouse = Warehouse(str(tmp_path / "w"))
     files_of: dict[str, set] = {}
     for path in warehouse.files("groups", f"dt={DATE}"):
@@ -68,55 +68,55 @@ def test_tables_have_their_schemas_and_a_query_is_in_one_file(spark, tmp_path):
     assert pq.read_schema(first).equals(quarantine_schema)
 
 
-def test_groups_do_not_depend_on_how_the_log_is_split_into_files(spark, tmp_path):
+def test_groups_do_not_depend_on_how_the_log_is_split_into_files(engine, tmp_path):
     log, _, _ = broken_log(3000, seed=3)
-    build(spark, tmp_path / "a", write_parquet(tmp_path / "one", log, files=1))
-    build(spark, tmp_path / "b", write_parquet(tmp_path / "five", log[::-1], files=5))
+    build(engine, tmp_path / "a", write_parquet(tmp_path / "one", log, files=1))
+    build(engine, tmp_path / "b", write_parquet(tmp_path / "five", log[::-1], files=5))
     files = [Warehouse(str(tmp_path / x)).files("groups", f"dt={DATE}") for x in "ab"]
     contents = [[Path(f).read_bytes() for f in paths] for paths in files]
     assert contents[0] == contents[1]
 
 
-def test_quarantine_does_not_depend_on_how_tasks_split_the_log(spark, tmp_path, monkeypatch):
+def test_quarantine_does_not_depend_on_how_tasks_split_the_log(engine, tmp_path, monkeypatch):
     path = write_parquet(tmp_path / "log", broken_log(3000, seed=20)[0])
-    build(spark, tmp_path / "a", path)
+    build(engine, tmp_path / "a", path)
     monkeypatch.setattr(parquet, "MIN_SPLIT_BYTES", 1)
-    build(spark, tmp_path / "b", path)
+    build(engine, tmp_path / "b", path)
     files = [Warehouse(str(tmp_path / x)).files("quarantine", f"dt={DATE}") for x in "ab"]
     contents = [[Path(f).read_bytes() for f in paths] for paths in files]
     assert contents[0] == contents[1]
 
 
-def test_the_result_is_the_same_above_the_limit_of_repeated_ids(spark, tmp_path):
+def test_the_result_is_the_same_above_the_limit_of_repeated_ids(engine, tmp_path):
     log, _, _ = broken_log(1500, seed=4)
     path = write_parquet(tmp_path / "log", log)
-    build(spark, tmp_path / "few", path)
-    build(spark, tmp_path / "many", path, "log.max_repeated_ids=0")
+    build(engine, tmp_path / "few", path)
+    build(engine, tmp_path / "many", path, "log.max_repeated_ids=0")
     assert rows_of(tmp_path / "few", "groups") == rows_of(tmp_path / "many", "groups")
     manifests = [Warehouse(str(tmp_path / x)).current("groups", f"dt={DATE}")
                  for x in ("few", "many")]  # fmt: skip
     assert manifests[0].counts == manifests[1].counts
 
 
-def test_long_lists_are_truncated_and_counted(spark, tmp_path):
+def test_long_lists_are_truncated_and_counted(engine, tmp_path):
     rng = random.Random(5)
     log = [page(n, rng) for n in range(300)]
     path = write_parquet(tmp_path / "log", log)
-    outcome = build(spark, tmp_path / "w", path, "groups.max_position=3")
+    outcome = build(engine, tmp_path / "w", path, "groups.max_position=3")
     assert outcome.manifest.counts["cut"] == sum(len(p["doc_ids"]) > 3 for p in log)
     assert outcome.manifest.counts["longest"] == 3
     expected = oracle.click_histograms(log, 3)
     assert oracle.expand_groups(rows_of(tmp_path / "w", "groups")) == expected
 
 
-def test_the_sum_of_daily_groups_equals_the_groups_of_all_days(spark, tmp_path):
+def test_the_sum_of_daily_groups_equals_the_groups_of_all_days(engine, tmp_path):
     rng = random.Random(11)
     days = [DATE + dt.timedelta(days=n) for n in range(3)]
     pages = {d: [page(1000 * n + i, rng, d) for i in range(400)] for n, d in enumerate(days)}
     for n, (date, rows) in enumerate(pages.items()):
         path = write_parquet(tmp_path / "log" / f"dt={date}", rows).parent
         # The number of files may change from one day to the next.
-        build(spark, tmp_path / "w", path, f"groups.partitions={n + 2}", date=date)
+        build(engine, tmp_path / "w", path, f"groups.partitions={n + 2}", date=date)
     total: dict[tuple, Counter] = {}
     for date in days:
         for key, counts in oracle.expand_groups(rows_of(tmp_path / "w", "groups", date)).items():
@@ -125,20 +125,22 @@ def test_the_sum_of_daily_groups_equals_the_groups_of_all_days(spark, tmp_path):
     assert total == oracle.click_histograms(everything, 50)
 
 
-def test_an_unchanged_date_is_skipped_and_a_changed_one_is_not(spark, tmp_path):
+def test_an_unchanged_date_is_skipped_and_a_changed_one_is_not(engine, tmp_path):
     rng = random.Random(12)
     path = write_parquet(tmp_path / "log", [page(n, rng) for n in range(50)])
-    assert not build(spark, tmp_path / "w", path).skipped
+    assert not build(engine, tmp_path / "w", path).skipped
     again = build(None, tmp_path / "w", path)  # no Spark session is started
     assert again.skipped
-    assert not build(spark, tmp_path / "w", path, "groups.max_position=2").skipped
+    assert not build(engine, tmp_path / "w", path, "groups.max_position=2").skipped
     write_parquet(tmp_path / "log", [page(n, rng) for n in range(60)])
-    assert build(spark, tmp_path / "w", path, "groups.max_position=2").manifest.counts["read"] == 60
-    forced = build(spark, tmp_path / "w", path, "groups.max_position=2", force=True)
+    assert (
+        build(engine, tmp_path / "w", path, "groups.max_position=2").manifest.counts["read"] == 60
+    )
+    forced = build(engine, tmp_path / "w", path, "groups.max_position=2", force=True)
     assert not forced.skipped
 
 
-def test_too_many_broken_rows_stop_the_run_with_the_three_most_frequent_reasons(spark, tmp_path):
+def test_too_many_broken_rows_stop_the_run_with_the_three_most_frequent_reasons(engine, tmp_path):
     rng = random.Random(13)
     rows = [page(n, rng) for n in range(100)]
     for n, reason in enumerate(["empty_page"] * 9 + ["null_click"] * 7 + ["bad_bucket"] * 5
@@ -146,7 +148,7 @@ def test_too_many_broken_rows_stop_the_run_with_the_three_most_frequent_reasons(
         rows[n] = rows[n] | BREAK[reason]
     path = write_parquet(tmp_path / "log", rows)
     with pytest.raises(InvalidData) as error:
-        build(spark, tmp_path / "w", path, "log.max_bad_fraction=0.2")
+        build(engine, tmp_path / "w", path, "log.max_bad_fraction=0.2")
     message = str(error.value)
     assert "23 of 100 rows (23.0%)" in message
     names = ["empty_page 9", "null_click 7", "bad_bucket 5"]
@@ -170,10 +172,10 @@ def test_the_number_of_files_follows_the_bytes_of_the_log_unless_it_is_set(form,
     assert partitions_of(FileLog(files, chosen.log), chosen.groups) == 5
 
 
-def test_repeated_sessions_give_the_groups_of_the_log_without_them(spark, tmp_path):
+def test_repeated_sessions_give_the_groups_of_the_log_without_them(engine, tmp_path):
     log, _, good = broken_log(2000, seed=21)
-    repeated = build(spark, tmp_path / "a", write_parquet(tmp_path / "all", log))
-    once = build(spark, tmp_path / "b", write_parquet(tmp_path / "once", good))
+    repeated = build(engine, tmp_path / "a", write_parquet(tmp_path / "all", log))
+    once = build(engine, tmp_path / "b", write_parquet(tmp_path / "once", good))
     assert repeated.manifest.counts["duplicates"] > 0
     contents = []
     for root in "ab":

@@ -19,7 +19,7 @@ DATE = ["--date", "2026-01-01"]
 
 
 @pytest.fixture(scope="module")
-def log(spark, tmp_path_factory):
+def log(engine, tmp_path_factory):
     root = tmp_path_factory.mktemp("judgments")
     return root, simulate_log(root)
 
@@ -75,14 +75,14 @@ def test_they_are_those_of_the_notebook(log, tmp_path):
         assert found == pytest.approx([row[name] for row in table], abs=1e-6)
 
 
-def test_the_bytes_do_not_depend_on_the_partitions(log, spark, tmp_path):
+def test_the_bytes_do_not_depend_on_the_partitions(log, engine, tmp_path):
     _, flags = log
     files = []
     for partitions in ("1", "7"):
-        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        engine.conf.set("spark.sql.shuffle.partitions", partitions)
         files.append(tmp_path / f"{partitions}.csv")
         assert main(["judgments", *DATE, "--out", str(files[-1]), *flags]) == 0
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    engine.conf.set("spark.sql.shuffle.partitions", "2")
     assert files[0].read_bytes() == files[1].read_bytes()
 
 

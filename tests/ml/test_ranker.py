@@ -292,7 +292,7 @@ def test_a_model_that_is_not_fitted_says_so():
         ({"position": np.ones(len(ROWS.x), int)}, "one document at each position"),
         ({"clicks": ROWS.clicks * 2}, "a click is 0 or 1"),
         ({"clicks": None}, "requires y to be passed"),
-        ({"clicks": ROWS.clicks * 0}, "no session has a pair"),
+        ({"clicks": ROWS.clicks * 0}, "no pairs for joint"),
         ({"query": ROWS.doc}, "different queries"),
         ({"X": ROWS.x[:, 0]}, "expected 2D array"),
         ({"X": np.array([["a"] * 3] * len(ROWS.x))}, "expected numbers"),

@@ -29,19 +29,19 @@ def tables(tmp_path_factory):
     return root, *write_window_inputs(root)
 
 
-def written(spark, root, inputs, partitions):
+def written(engine, root, inputs, partitions):
     out = f"{root}/pairs-{partitions}"
-    window = gather(spark, inputs, f"{root}/window-{partitions}", partitions)
-    report = write_pairs(spark, window, CONFIG, pairs_url=out, test_fraction=0.0)
+    window = gather(engine, inputs, f"{root}/window-{partitions}", partitions)
+    report = write_pairs(engine, window, CONFIG, pairs_url=out, test_fraction=0.0)
     files = sorted(f.path for f in Storage(out).files())
     parts = [pq.read_table(f"{out}/{name}") for name in files]
     return pa.concat_tables(parts).sort_by("query_id"), parts, report
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_the_table_does_not_depend_on_the_number_of_partitions(spark, tables, partitions):
+def test_the_table_does_not_depend_on_the_number_of_partitions(engine, tables, partitions):
     root, inputs, groups = tables
-    table, parts, report = written(spark, root, inputs, partitions)
+    table, parts, report = written(engine, root, inputs, partitions)
     want, counted = build_pair_table(join_features(groups, FEATURES), CONFIG)
     assert table.schema == want.schema
     assert table.to_pylist() == want.to_pylist()
@@ -56,19 +56,19 @@ def test_the_table_does_not_depend_on_the_number_of_partitions(spark, tables, pa
 
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_the_prior_on_co_clicks_does_not_depend_on_the_number_of_partitions(
-    spark, tables, partitions
+    engine, tables, partitions
 ):
     root, inputs, groups = tables
     psi = make_pair_config("joint", EXAMINATION).psi
     shown = load_window(join_features(groups, FEATURES), psi.shape[-1])
     sums = co_click_sums(shown.histograms, shown.tables_of({}), psi)
-    window = gather(spark, inputs, f"{root}/prior-{partitions}", partitions)
-    variance = estimate_variance(spark, window, psi, {}, test_fraction=0.0)
+    window = gather(engine, inputs, f"{root}/prior-{partitions}", partitions)
+    variance = estimate_variance(engine, window, psi, {}, test_fraction=0.0)
     assert variance == (prior_variance(sums),)  # of the only level
 
 
 @pytest.fixture(scope="module")
-def simulated(spark, tmp_path_factory):
+def simulated(engine, tmp_path_factory):
     """A small log, its groups, and the flags that name them."""
     root = tmp_path_factory.mktemp("jobs")
     return root, simulate_log(root)

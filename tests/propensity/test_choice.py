@@ -155,10 +155,10 @@ def house(tmp_path):
     return Warehouse(str(tmp_path / "house"))
 
 
-def test_a_log_without_buckets_gets_theta_from_rank_changes(spark, house):
+def test_a_log_without_buckets_gets_theta_from_rank_changes(engine, house):
     rows = shuffled_groups(np.random.default_rng(1), moves=True)
     publish(house, DATES[0], rows, longest=5)
-    outcome = build_propensities(lambda: spark, house, DATES[:1], settings_of())
+    outcome = build_propensities(engine, house, DATES[:1], settings_of())
     curve = outcome.results[0].curve
     assert (curve.estimator, set(curve.source)) == ("all_pairs", {"estimated"})
     np.testing.assert_allclose(curve.theta, 1 / np.arange(1, 6), rtol=0.25)
@@ -171,11 +171,11 @@ def test_a_log_without_buckets_gets_theta_from_rank_changes(spark, house):
     assert finding["message"] in summary_lines(outcome.results)[1]
 
 
-def test_swaps_at_some_positions_are_extended_and_a_changed_source_is_named(spark, house):
+def test_swaps_at_some_positions_are_extended_and_a_changed_source_is_named(engine, house):
     rng = np.random.default_rng(2)
     rows = shuffled_groups(rng, moves=True, buckets=("1:2", "1:3", None, None))
     publish(house, DATES[0], rows, longest=5)
-    outcome = build_propensities(lambda: spark, house, DATES[:1], settings_of())
+    outcome = build_propensities(engine, house, DATES[:1], settings_of())
     curve = outcome.results[0].curve
     assert curve.estimator == EXTENDED
     assert curve.source == ["estimated"] * 3 + ["harvested"] * 2
@@ -183,13 +183,13 @@ def test_swaps_at_some_positions_are_extended_and_a_changed_source_is_named(spar
     assert outcome.change == ""
     more = shuffled_groups(rng, moves=True, buckets=("1:4", "1:5", None, None))
     publish(house, DATES[1], more, longest=5)
-    again = build_propensities(lambda: spark, house, DATES, settings_of())
+    again = build_propensities(engine, house, DATES, settings_of())
     assert again.results[0].curve.estimator == "combined"
     expected = "the source of theta has changed: positions 4-5 from rank changes to swaps"
     assert again.change == expected
 
 
-def test_enough_swaps_need_no_pass_over_the_groups(spark, house, monkeypatch):
+def test_enough_swaps_need_no_pass_over_the_groups(engine, house, monkeypatch):
     rows = shuffled_groups(
         np.random.default_rng(3), moves=False, buckets=("1:2", "1:3", "1:4", "1:5")
     )
@@ -197,13 +197,13 @@ def test_enough_swaps_need_no_pass_over_the_groups(spark, house, monkeypatch):
     monkeypatch.setattr(
         "ulr.propensity.tasks.count_exposures", lambda *a, **k: pytest.fail("a pass")
     )
-    outcome = build_propensities(lambda: spark, house, DATES[:1], settings_of())
+    outcome = build_propensities(engine, house, DATES[:1], settings_of())
     combined = settings_of("propensities.estimator=combined")
-    same = estimate_propensities(lambda: spark, house, DATES[:1], combined)
+    same = estimate_propensities(engine, house, DATES[:1], combined)
     np.testing.assert_array_equal(outcome.results[0].curve.theta, same[0].curve.theta)
 
 
-def test_a_static_ranking_without_swaps_names_the_ways_out(spark, house, tmp_path):
+def test_a_static_ranking_without_swaps_names_the_ways_out(engine, house, tmp_path):
     rows = shuffled_groups(np.random.default_rng(4), moves=False)
     publish(house, DATES[0], rows, longest=5)
     for used, reason in (
@@ -216,7 +216,7 @@ def test_a_static_ranking_without_swaps_names_the_ways_out(spark, house, tmp_pat
         )
         with pytest.raises(UserError, match="theta cannot be estimated from this log") as error:
             build_propensities(
-                lambda: spark, house, DATES[:1], settings.propensities, features=settings.features
+                engine, house, DATES[:1], settings.propensities, features=settings.features
             )
         text = str(error.value)
         for part in ("no page took part", "about", "plan-swaps", "estimator=given", reason):
@@ -224,7 +224,7 @@ def test_a_static_ranking_without_swaps_names_the_ways_out(spark, house, tmp_pat
         assert "\n" not in text
 
 
-def test_a_static_ranking_with_features_uses_them_and_says_what_it_assumes(spark, house, tmp_path):
+def test_a_static_ranking_with_features_uses_them_and_says_what_it_assumes(engine, house, tmp_path):
     rng = np.random.default_rng(5)
     publish(house, DATES[0], shuffled_groups(rng, moves=False), longest=5)
     file = tmp_path / "features.parquet"
@@ -235,7 +235,7 @@ def test_a_static_ranking_with_features_uses_them_and_says_what_it_assumes(spark
     ]
     pq.write_table(pa.Table.from_pylist(rows), file)
     features = load_settings(None, [f"features.path={file}"]).features
-    outcome = build_propensities(lambda: spark, house, DATES[:1], settings_of(), features=features)
+    outcome = build_propensities(engine, house, DATES[:1], settings_of(), features=features)
     assert outcome.results[0].curve.estimator == "regression_em"
     assert outcome.manifest.counts["positions_features"] == 5
     assert "assumes that they explain relevance" in as_json(outcome.results)["choice"]

@@ -122,16 +122,16 @@ def test_segments_take_the_click_model_of_all_traffic(stopping, tmp_path):
     assert [f["segment"] for f in findings if f["check"] == "stops_after_click"] == [None]
 
 
-def test_sums_of_spark_tasks_equal_those_of_this_process(spark, stopping, tmp_path, monkeypatch):
+def test_sums_of_spark_tasks_equal_those_of_this_process(engine, stopping, tmp_path, monkeypatch):
     files = write_files(tmp_path, stopping[:200], parts=3)
     url, tally = str(tmp_path), RankingTally(K, 4, BUCKETS)
     here = count_rankings(no_spark, url, files, tally)
     monkeypatch.setattr("ulr.propensity.tasks.DRIVER_BYTES", -1)
-    there = count_rankings(lambda: spark, url, files, tally)
+    there = count_rankings(engine, url, files, tally)
     for a, b in zip(here, there, strict=True):
         np.testing.assert_array_equal(a, b)
     assert here.pairs.any()
     assert here.clicks.any()
-    cut = count_rankings(lambda: spark, url, files, RankingTally(3, 4, BUCKETS[:2]))
+    cut = count_rankings(engine, url, files, RankingTally(3, 4, BUCKETS[:2]))
     np.testing.assert_array_equal(cut.pairs, here.pairs[:, :3, :3])
     np.testing.assert_array_equal(cut.clicks, here.clicks[:4])

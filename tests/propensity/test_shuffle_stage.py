@@ -21,7 +21,7 @@ def settings_of(*changes):
     return load_settings(None, [*fast, *changes]).propensities
 
 
-def test_theta_and_psi_of_shuffles_equal_a_loop_over_sessions(spark, tmp_path):
+def test_theta_and_psi_of_shuffles_equal_a_loop_over_sessions(engine, tmp_path):
     house = Warehouse(str(tmp_path))
     rng = np.random.default_rng(5)
     rows = random_groups(rng, 120, buckets=("shuffle", None))
@@ -29,7 +29,7 @@ def test_theta_and_psi_of_shuffles_equal_a_loop_over_sessions(spark, tmp_path):
     publish(house, DATES[0], rows, parts=3)
     pages = [s for row in rows if row["bucket"] == "shuffle" for s in sessions_of(row)]
     settings = settings_of("propensities.estimator=shuffle", "propensities.segments=false")
-    outcome = build_propensities(lambda: spark, house, DATES, settings)
+    outcome = build_propensities(engine, house, DATES, settings)
     (result,) = outcome.results
     for k in (2, 3, 4):
         expected = loops.shuffle_ratio(pages, (k,), (1,))
@@ -39,15 +39,15 @@ def test_theta_and_psi_of_shuffles_equal_a_loop_over_sessions(spark, tmp_path):
     house = Warehouse(str(tmp_path / "other"))
     publish(house, DATES[0], random_groups(rng, 20))
     with pytest.raises(UserError, match="needs pages in the bucket shuffle"):
-        estimate_propensities(lambda: spark, house, DATES, missing)
+        estimate_propensities(engine, house, DATES, missing)
 
 
-def test_a_single_swap_is_not_estimated_from_shuffles(spark, tmp_path):
+def test_a_single_swap_is_not_estimated_from_shuffles(engine, tmp_path):
     house = Warehouse(str(tmp_path))
     publish(house, DATES[0], random_groups(np.random.default_rng(6), 60, buckets=("shuffle",)))
     with pytest.raises(UserError, match="needs swap buckets"):
         estimate_propensities(
-            lambda: spark, house, DATES, settings_of("propensities.estimator=single_swap")
+            engine, house, DATES, settings_of("propensities.estimator=single_swap")
         )
-    combined = estimate_propensities(lambda: spark, house, DATES, settings_of())
+    combined = estimate_propensities(engine, house, DATES, settings_of())
     assert combined[0].curve.source == ["estimated"] * 4

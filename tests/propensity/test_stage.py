@@ -53,10 +53,10 @@ def files(rows, tmp_path_factory):
     return write_files(tmp_path_factory.mktemp("groups"), rows)
 
 
-def test_arms_counted_from_files_equal_a_loop_over_sessions(spark, rows, tmp_path):
+def test_arms_counted_from_files_equal_a_loop_over_sessions(engine, rows, tmp_path):
     house = Warehouse(str(tmp_path))
     publish(house, DATES[0], rows, parts=3)
-    table = build_tallies(lambda: spark, house, DATES[:1]).swap_counts(10)
+    table = build_tallies(engine, house, DATES[:1]).swap_counts(10)
     counts = counts_by_segment(table, 4)
     for segment in ("desktop", "mobile"):
         for name in ("1:2", "1:3", "1:4"):
@@ -88,8 +88,8 @@ def seen_documents(rows, keep=lambda row: True):
 
 
 @pytest.mark.parametrize("weight", ["pooled", "document"])
-def test_harvest_table_equals_a_loop_over_documents(spark, rows, files, weight):
-    shown = count_exposures(spark, files[0].rpartition("/")[0], days_of(files), max_position=10)
+def test_harvest_table_equals_a_loop_over_documents(engine, rows, files, weight):
+    shown = count_exposures(engine, files[0].rpartition("/")[0], days_of(files), max_position=10)
     table = harvest_table(shown, blocks=4, weight=weight)
     got: dict[tuple[int, int], list[float]] = {}
     for row in table.to_pylist():
@@ -102,9 +102,9 @@ def test_harvest_table_equals_a_loop_over_documents(spark, rows, files, weight):
         assert got[pair] == pytest.approx(values)
 
 
-def test_harvest_table_compares_within_and_between_the_days_of_the_files(spark, rows, files):
+def test_harvest_table_compares_within_and_between_the_days_of_the_files(engine, rows, files):
     numbered = [(i % 2, file) for i, file in enumerate(files)]
-    shown = count_exposures(spark, files[0].rpartition("/")[0], numbered, max_position=10)
+    shown = count_exposures(engine, files[0].rpartition("/")[0], numbered, max_position=10)
     table = harvest_table(shown, blocks=4, weight="pooled")
     seen = {}
     for i in range(len(files)):
@@ -124,16 +124,16 @@ def test_harvest_table_compares_within_and_between_the_days_of_the_files(spark, 
         assert got[pair] == pytest.approx(values)
 
 
-def test_sums_over_documents_have_the_same_bits_in_any_row_order(spark, tmp_path):
+def test_sums_over_documents_have_the_same_bits_in_any_row_order(engine, tmp_path):
     rows = random_groups(np.random.default_rng(5), 400)
     results = []
     for parts in (1, 5):
         folder = tmp_path / str(parts)
         folder.mkdir()
         files = write_files(folder, rows[:: 1 if parts == 1 else -1], parts)
-        shown = count_exposures(spark, str(folder), days_of(files), max_position=10)
+        shown = count_exposures(engine, str(folder), days_of(files), max_position=10)
         shown = shown.repartition(parts)
-        em = em_exposures(spark, shown, queries=100, blocks=4, features=None)
+        em = em_exposures(engine, shown, queries=100, blocks=4, features=None)
         results.append(
             [
                 harvest_table(shown, blocks=4, weight="pooled"),
@@ -144,16 +144,16 @@ def test_sums_over_documents_have_the_same_bits_in_any_row_order(spark, tmp_path
 
 
 def test_a_repeated_feature_row_counts_once_and_another_length_is_an_error(
-    spark, rows, files, tmp_path
+    engine, rows, files, tmp_path
 ):
-    shown = count_exposures(spark, files[0].rpartition("/")[0], days_of(files), max_position=10)
+    shown = count_exposures(engine, files[0].rpartition("/")[0], days_of(files), max_position=10)
     names = sorted({(row["query_id"], doc) for row in rows for doc in row["doc_ids"]})
     twice = [{"query_id": q, "doc_id": d, "features": [1.0, 2.0]} for q, d in names] * 2
     path = tmp_path / "features.parquet"
 
     def read():
         source = find_features(str(path))
-        return em_exposures(spark, shown, queries=100, blocks=4, features=source)
+        return em_exposures(engine, shown, queries=100, blocks=4, features=source)
 
     pq.write_table(pa.Table.from_pylist(twice), path)
     exposures = read()
@@ -181,9 +181,9 @@ def warehouse(tmp_path):
     return house
 
 
-def test_theta_and_psi_are_published_and_an_unchanged_window_is_skipped(spark, warehouse):
+def test_theta_and_psi_are_published_and_an_unchanged_window_is_skipped(engine, warehouse):
     settings = settings_of()
-    outcome = build_propensities(lambda: spark, warehouse, DATES, settings)
+    outcome = build_propensities(engine, warehouse, DATES, settings)
     assert [r.segment for r in outcome.results] == [None, "desktop", "mobile"]
     (file,) = warehouse.files("propensities")
     curve = pq.read_table(file)
@@ -202,7 +202,7 @@ def test_theta_and_psi_are_published_and_an_unchanged_window_is_skipped(spark, w
     assert again.skipped
 
 
-def test_the_significance_level_is_divided_by_the_number_of_curves(spark, tmp_path, monkeypatch):
+def test_the_significance_level_is_divided_by_the_number_of_curves(engine, tmp_path, monkeypatch):
     """Otherwise twenty segments of a clean log warn in one run of three."""
     rows = random_groups(np.random.default_rng(6), 200)
     levels = []
@@ -215,44 +215,46 @@ def test_the_significance_level_is_divided_by_the_number_of_curves(spark, tmp_pa
     settings = settings_of("propensities.significance=0.03", "propensities.test_trust=false")
     house = Warehouse(str(tmp_path))
     publish(house, DATES[0], rows, parts=3)
-    estimate_propensities(lambda: spark, house, DATES[:1], settings)
+    estimate_propensities(engine, house, DATES[:1], settings)
     assert levels == [0.03 / 3]
 
 
 @pytest.mark.parametrize("estimator", ["all_pairs", "pivot", "adjacent", "affine", "regression_em"])
-def test_every_estimator_runs_from_groups_to_curve(spark, warehouse, estimator):
+def test_every_estimator_runs_from_groups_to_curve(engine, warehouse, estimator):
     settings = settings_of(
         f"propensities.estimator={estimator}",
         "propensities.regression_em.features=false",
         "propensities.segments=false",
     )
-    (result,) = estimate_propensities(lambda: spark, warehouse, DATES, settings)
+    (result,) = estimate_propensities(engine, warehouse, DATES, settings)
     assert result.curve.positions == 4
     assert result.curve.theta[0] == 1.0
     if estimator not in ("affine",):  # documents are shuffled: their rates hardly differ
         assert result.curve.theta[1] < 0.8
 
 
-def test_given_propensities_are_published_unchanged(spark, warehouse):
+def test_given_propensities_are_published_unchanged(engine, warehouse):
     settings = settings_of("propensities.estimator=given", "propensities.given.theta=[1, 0.6, 0.4]")
-    outcome = build_propensities(lambda: spark, warehouse, DATES, settings)
+    outcome = build_propensities(engine, warehouse, DATES, settings)
     assert outcome.results[0].curve.theta.tolist() == [1, 0.6, 0.4]
     assert outcome.results[0].curve.source == ["given"] * 3
 
 
-def test_a_changed_file_of_given_propensities_is_published_again(spark, warehouse, tmp_path):
+def test_a_changed_file_of_given_propensities_is_published_again(engine, warehouse, tmp_path):
     file = tmp_path / "theta.json"
     settings = settings_of("propensities.estimator=given", f"propensities.given.file={file}")
     for theta in ([1, 0.6, 0.4], [1, 0.5, 0.3]):
         file.write_text(json.dumps({"theta": theta}))
-        outcome = build_propensities(lambda: spark, warehouse, DATES, settings)
+        outcome = build_propensities(engine, warehouse, DATES, settings)
         assert outcome.results[0].curve.theta.tolist() == theta
-    assert build_propensities(lambda: spark, warehouse, DATES, settings).skipped
+    assert build_propensities(engine, warehouse, DATES, settings).skipped
 
 
-def test_a_changed_plan_file_is_published_again_and_its_split_is_tested(spark, warehouse, tmp_path):
+def test_a_changed_plan_file_is_published_again_and_its_split_is_tested(
+    engine, warehouse, tmp_path
+):
     file, settings = tmp_path / "plan.json", settings_of("propensities.segments=false")
-    build = partial(build_propensities, lambda: spark, warehouse, DATES, settings)
+    build = partial(build_propensities, engine, warehouse, DATES, settings)
     assert not build().skipped
     for swapped in (0.5, 0.1):
         bucket = {"bucket": "1:2", "fraction": 0.3, "swapped": swapped}
@@ -266,21 +268,21 @@ def test_a_changed_plan_file_is_published_again_and_its_split_is_tested(spark, w
         build(plan_file=f"{tmp_path}/none.json")
 
 
-def test_the_curve_is_as_deep_as_the_longest_list_that_is_shown(spark, warehouse):
+def test_the_curve_is_as_deep_as_the_longest_list_that_is_shown(engine, warehouse):
     publish(warehouse, DATES[0], random_groups(np.random.default_rng(1), 400), longest=7)
     for limit, positions in ((50, 7), (6, 6), (3, 3)):
         settings = settings_of(f"propensities.max_position={limit}")
-        results = estimate_propensities(lambda: spark, warehouse, DATES, settings)
+        results = estimate_propensities(engine, warehouse, DATES, settings)
         assert {result.curve.positions for result in results} == {positions}
         assert set(results[0].curve.source[4:]) <= {"imputed"}  # the lists have 4 documents
 
 
-def test_a_run_killed_between_two_tables_is_repeated(spark, warehouse):
+def test_a_run_killed_between_two_tables_is_repeated(engine, warehouse):
     settings = settings_of("propensities.estimator=given", "propensities.given.theta=[1, 0.6, 0.4]")
-    done = build_propensities(lambda: spark, warehouse, DATES, settings).manifest
+    done = build_propensities(engine, warehouse, DATES, settings).manifest
     with warehouse.writing("joint_propensities", "", "other") as draft:
         draft.publish({})
-    again = build_propensities(lambda: spark, warehouse, DATES, settings)
+    again = build_propensities(engine, warehouse, DATES, settings)
     assert not again.skipped
     assert again.manifest.fingerprint == done.fingerprint
 
@@ -318,17 +320,17 @@ def test_buckets_deeper_than_all_clicks_are_left_out():
     assert counts_of(rows, 2) == SwapCounts(2)
 
 
-def test_a_swap_estimator_without_buckets_names_the_alternatives(spark, tmp_path):
+def test_a_swap_estimator_without_buckets_names_the_alternatives(engine, tmp_path):
     house = Warehouse(str(tmp_path))
     publish(house, DATES[0], random_groups(np.random.default_rng(2), 10, buckets=(None,)))
     with pytest.raises(UserError, match="plan-swaps"):
         estimate_propensities(
-            lambda: spark, house, DATES[:1], settings_of("propensities.estimator=combined")
+            engine, house, DATES[:1], settings_of("propensities.estimator=combined")
         )
 
 
-def test_rates_for_planning_leave_swapped_pages_out(spark, warehouse):
-    rates, pages = plain_rates(lambda: spark, warehouse, DATES, positions=4)
+def test_rates_for_planning_leave_swapped_pages_out(engine, warehouse):
+    rates, pages = plain_rates(engine, warehouse, DATES, positions=4)
     rows = [
         r
         for d in DATES

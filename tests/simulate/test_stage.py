@@ -46,61 +46,61 @@ def digests(path: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def simulated(spark, tmp_path_factory) -> Path:
+def simulated(engine, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("simulated")
-    simulate_log(spark, small(path))
+    simulate_log(engine, small(path))
     return path
 
 
-def test_equal_seeds_give_equal_bytes_and_different_seeds_do_not(spark, simulated, tmp_path):
-    simulate_log(spark, small(tmp_path / "a"))
+def test_equal_seeds_give_equal_bytes_and_different_seeds_do_not(engine, simulated, tmp_path):
+    simulate_log(engine, small(tmp_path / "a"))
     assert digests(tmp_path / "a") == digests(simulated)
-    simulate_log(spark, small(tmp_path / "b", "simulate.seed=8"))
+    simulate_log(engine, small(tmp_path / "b", "simulate.seed=8"))
     other, first = digests(tmp_path / "b"), digests(simulated)
     assert other.keys() == first.keys()
     assert {name for name in first if other[name] == first[name]} == {"truth/examination.parquet"}
 
 
-def test_a_simulation_with_the_same_settings_is_not_written_again(spark, simulated):
+def test_a_simulation_with_the_same_settings_is_not_written_again(engine, simulated):
     before = {f: f.stat().st_mtime_ns for f in simulated.rglob("*.parquet")}
-    again = simulate_log(spark, small(simulated))
+    again = simulate_log(engine, small(simulated))
     assert again["pages"] == 6000
     assert {f: f.stat().st_mtime_ns for f in simulated.rglob("*.parquet")} == before
 
 
-def test_a_simulation_with_other_settings_replaces_the_old_one(spark, tmp_path):
-    simulate_log(spark, small(tmp_path / "x"))
-    simulate_log(spark, small(tmp_path / "x", "simulate.days=1"))
+def test_a_simulation_with_other_settings_replaces_the_old_one(engine, tmp_path):
+    simulate_log(engine, small(tmp_path / "x"))
+    simulate_log(engine, small(tmp_path / "x", "simulate.days=1"))
     assert [d.name for d in (tmp_path / "x" / "log").iterdir()] == ["dt=2026-01-01"]
     assert [d.name for d in tmp_path.iterdir()] == ["x"]
 
 
-def test_files_of_an_older_simulation_on_an_object_store_are_removed(spark, tmp_path, monkeypatch):
+def test_files_of_an_older_simulation_on_an_object_store_are_removed(engine, tmp_path, monkeypatch):
     monkeypatch.setattr(Storage, "is_local", False)
-    simulate_log(spark, small(tmp_path / "a"))
+    simulate_log(engine, small(tmp_path / "a"))
     changes = ["simulate.days=1", "simulate.pages_per_file=3000", "simulate.queries=900"]
-    simulate_log(spark, small(tmp_path / "a", *changes))
+    simulate_log(engine, small(tmp_path / "a", *changes))
     with monkeypatch.context() as broken:
         broken.setattr(stage, "examination_table", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            simulate_log(spark, small(tmp_path / "b"))
-    simulate_log(spark, small(tmp_path / "b", *changes))
+            simulate_log(engine, small(tmp_path / "b"))
+    simulate_log(engine, small(tmp_path / "b", *changes))
     assert digests(tmp_path / "a") == digests(tmp_path / "b")
 
 
-def test_a_click_budget_shortens_every_date_and_gives_the_same_bytes(spark, tmp_path):
+def test_a_click_budget_shortens_every_date_and_gives_the_same_bytes(engine, tmp_path):
     changes = ["simulate.max_clicks=2000", "simulate.pages_per_day=30000"]
-    counts = simulate_log(spark, small(tmp_path / "a", *changes))
+    counts = simulate_log(engine, small(tmp_path / "a", *changes))
     assert counts["clicks"] == pytest.approx(2000, abs=6 * np.sqrt(2000))
     dates = [pq.read_table(d).num_rows for d in sorted((tmp_path / "a" / "log").iterdir())]
     assert dates == [counts["pages"] // 2] * 2
-    assert simulate_log(spark, small(tmp_path / "b", *changes)) == counts
+    assert simulate_log(engine, small(tmp_path / "b", *changes)) == counts
     assert digests(tmp_path / "a") == digests(tmp_path / "b")
     assert stage.already_written(small(tmp_path / "a", *changes)) == counts
 
 
-def test_a_click_budget_above_the_traffic_changes_nothing(spark, simulated, tmp_path):
-    simulate_log(spark, small(tmp_path / "a", "simulate.max_clicks=1000000"))
+def test_a_click_budget_above_the_traffic_changes_nothing(engine, simulated, tmp_path):
+    simulate_log(engine, small(tmp_path / "a", "simulate.max_clicks=1000000"))
     assert digests(tmp_path / "a") == digests(simulated)
 
 
@@ -111,10 +111,10 @@ def test_pages_are_evenly_spaced_over_the_day():
         assert times_of_day(np.array(numbers), pages).tolist() == expected
 
 
-def test_a_folder_with_other_files_is_not_overwritten(spark, tmp_path):
+def test_a_folder_with_other_files_is_not_overwritten(engine, tmp_path):
     (tmp_path / "precious.txt").write_text("keep")
     with pytest.raises(UserError, match=r"simulate\.path"):
-        simulate_log(spark, small(tmp_path))
+        simulate_log(engine, small(tmp_path))
     assert (tmp_path / "precious.txt").read_text() == "keep"
 
 
@@ -147,9 +147,9 @@ def test_a_swapped_page_shows_the_permutation_of_an_unswapped_one(simulated):
     assert checked > 100
 
 
-def test_shuffled_pages_are_in_uniformly_random_order(spark, tmp_path):
+def test_shuffled_pages_are_in_uniformly_random_order(engine, tmp_path):
     swaps = "simulate.swaps=[{kind: shuffle, fraction: 0.5}, {bucket: 'shuffle:3', fraction: 0.3}]"
-    simulate_log(spark, small(tmp_path, swaps, "simulate.queries=50"))
+    simulate_log(engine, small(tmp_path, swaps, "simulate.queries=50"))
     rows = pq.read_table(tmp_path / "log").to_pylist()
     plain = {r["query_id"]: r["doc_ids"] for r in rows if r["bucket"] is None}
     for name, depth in (("shuffle", 5), ("shuffle:3", 3)):
@@ -185,8 +185,8 @@ def test_the_buckets_of_a_family_share_its_traffic_evenly(tmp_path):
     )
 
 
-def test_the_impression_layout_holds_the_same_pages(spark, simulated, tmp_path):
-    simulate_log(spark, small(tmp_path, "simulate.layout=impression"))
+def test_the_impression_layout_holds_the_same_pages(engine, simulated, tmp_path):
+    simulate_log(engine, small(tmp_path, "simulate.layout=impression"))
     pages: dict[str, list] = {}
     for row in pq.read_table(tmp_path / "log").to_pylist():
         pages.setdefault(row["session_id"], []).append(
@@ -197,8 +197,8 @@ def test_the_impression_layout_holds_the_same_pages(spark, simulated, tmp_path):
         assert pages[row["session_id"]] == shown
 
 
-def test_rankings_change_from_day_to_day_with_drift(spark, tmp_path):
-    simulate_log(spark, small(tmp_path, "simulate.drift=1.0", "simulate.swaps=[]"))
+def test_rankings_change_from_day_to_day_with_drift(engine, tmp_path):
+    simulate_log(engine, small(tmp_path, "simulate.drift=1.0", "simulate.swaps=[]"))
     rankings: dict[str, set] = {}
     for row in pq.read_table(tmp_path / "log").to_pylist():
         rankings.setdefault(row["query_id"], set()).add((str(row["dt"]), tuple(row["doc_ids"])))
@@ -207,7 +207,7 @@ def test_rankings_change_from_day_to_day_with_drift(spark, tmp_path):
     assert sum(len({docs for _, docs in r}) == 2 for r in both_days) > len(both_days) / 2
 
 
-def test_clicks_of_binary_documents_follow_the_true_examination(spark, tmp_path):
+def test_clicks_of_binary_documents_follow_the_true_examination(engine, tmp_path):
     """Of two equally relevant documents the lower one is clicked theta times as often."""
     settings = small(
         tmp_path,
@@ -218,7 +218,7 @@ def test_clicks_of_binary_documents_follow_the_true_examination(spark, tmp_path)
         "simulate.pages_per_day=20000",
         "simulate.zipf=0",
     )
-    simulate_log(spark, settings)
+    simulate_log(engine, settings)
     relevance = pq.read_table(tmp_path / "truth" / "relevance.parquet")
     assert set(relevance["relevance"].to_pylist()) == {0.0, 1.0}
     clicks = np.array(pq.read_table(tmp_path / "log")["clicks"].to_pylist()).sum(axis=0)
@@ -231,11 +231,11 @@ def test_clicks_of_binary_documents_follow_the_true_examination(spark, tmp_path)
 @pytest.mark.parametrize(
     "model", ["independent", "continuous", "row_skipping", "cascade", "single_choice"]
 )
-def test_every_browsing_model_can_be_chosen_by_name(spark, tmp_path, model):
+def test_every_browsing_model_can_be_chosen_by_name(engine, tmp_path, model):
     settings = small(
         tmp_path,
         f"simulate.examination.model={model}",
         "simulate.days=1",
         "simulate.clicks.trust=0.2",
     )
-    assert simulate_log(spark, settings)["clicks"] > 0
+    assert simulate_log(engine, settings)["clicks"] > 0

@@ -93,10 +93,10 @@ def settings(log: Path, *changes: str):
     return load_settings(None, [f"log.path={log}", *defaults, *changes])
 
 
-def build(spark, root: Path, log: Path, *changes: str, date: dt.date = DATE, force: bool = False):
+def build(engine, root: Path, log: Path, *changes: str, date: dt.date = DATE, force: bool = False):
     chosen = settings(log, *changes)
     return build_groups(
-        lambda: spark,
+        engine,
         Warehouse(str(root)),
         date,
         log=chosen.log,

@@ -65,7 +65,7 @@ def write_window_inputs(root):
     return inputs, pa.concat_tables([GROUPS, more])
 
 
-def gather(spark, inputs, url, partitions):
+def gather(engine, inputs, url, partitions):
     """Write a window of the inputs and return it."""
-    write_window(spark, inputs, url=url, partitions=partitions)
+    write_window(engine, inputs, url=url, partitions=partitions)
     return WindowTable(url, [f"{url}/{file.path}" for file in Storage(url).files()])

@@ -43,9 +43,8 @@ def simulated_pages(*changes: str, conf: list[str] | None = None) -> SimulatedPa
     with tempfile.TemporaryDirectory() as folder:
         settings = settings.model_copy(update={"path": folder})
         files = page_files(settings)
-        numbers = pa.RecordBatch.from_pydict({"n": list(range(len(files)))})
         shared = SimpleNamespace(value=catalogue)
-        for _ in write_pages(iter([numbers]), files=files, catalogue=shared, settings=settings):
+        for _ in write_pages(files, catalogue=shared, settings=settings):
             pass
         pages = ds.dataset(f"{folder}/log", format="parquet").to_table()
     return SimulatedPages(

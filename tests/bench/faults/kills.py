@@ -33,9 +33,14 @@ _TEMPORARY = 1  # exit code of a failure that may pass if tried again
 
 # The moments of a stage, with the longest delay after each.
 _MOMENTS = {"begun": 2.0, "writing": 0.5, "publishing": 0.05}
-# How often each is killed in a stage. A stopped worker (SIGSTOP) neither ends nor answers.
-_VICTIMS = {"driver": 3, "jvm": 2, "worker": 1, "stopped-worker": 1}
-_WITHOUT_WORKERS = ("propensities", "promote")  # stages without Python workers to kill
+# How often each is killed in a stage, by engine. A stopped worker (SIGSTOP) neither ends nor
+# answers; the local engine finds it in training only.
+_VICTIMS = {
+    "local": {"driver": 3, "worker": 2, "stopped-worker": 1},
+    "spark": {"driver": 3, "jvm": 2, "worker": 1, "stopped-worker": 1},
+}
+_WITHOUT_WORKERS = ("propensities", "promote")  # stages without workers to kill
+_QUICK = {("local", "groups", "driver"), ("local", "train", "worker"), ("spark", "train", "jvm")}
 _STOPPED_S = 6.0  # until a stopped worker counts as lost
 _SHORT_TIMEOUTS = {"spark.ulr.workerTimeout": _STOPPED_S, "train.worker_timeout": _STOPPED_S}
 
@@ -43,25 +48,50 @@ _SHORT_TIMEOUTS = {"spark.ulr.workerTimeout": _STOPPED_S, "train.worker_timeout"
 def faults(world: World, seed: int, quick: bool) -> list[Fault]:
     """Return the kills of every stage, and of whole nights at any moment."""
     cases = [
-        (stage, victim, moment, n)
+        (engine, stage, victim, moment, n)
+        for engine, victims in _VICTIMS.items()
         for stage in (("groups", "train") if quick else STAGES)
-        for victim, times in _VICTIMS.items()
-        if "worker" not in victim or stage not in _WITHOUT_WORKERS
+        for victim, times in victims.items()
+        if _exists(engine, stage, victim)
         for n, moment in enumerate(_moments(victim, 1 if quick else times))
     ]
     if quick:
-        cases = [case for case in cases if case[:2] in {("groups", "driver"), ("train", "jvm")}]
+        cases = [case for case in cases if case[:3] in _QUICK]
     whole = 0 if quick else 4
     return [
-        Fault("kills", name, partial(
-            _kill_in_stage, world=world, stage=stage, victim=victim, moment=moment,
-            rng=seeded(seed, "kills", name)), _LIMIT_S)
-        for stage, victim, moment, n in cases
-        for name in [f"{stage}-{victim}-{moment}-{n}"]
+        Fault(
+            "kills",
+            name,
+            partial(
+                _kill_in_stage,
+                world=world,
+                engine=engine,
+                stage=stage,
+                victim=victim,
+                moment=moment,
+                rng=seeded(seed, "kills", name),
+            ),
+            _LIMIT_S,
+        )
+        for engine, stage, victim, moment, n in cases
+        for name in [f"{engine}-{stage}-{victim}-{moment}-{n}"]
     ] + [
-        Fault("kills", name, partial(_kill_a_night, world, seeded(seed, "kills", name)), _LIMIT_S)
-        for name in (f"night-driver-{n}" for n in range(whole))
-    ]  # fmt: skip
+        Fault(
+            "kills",
+            name,
+            partial(_kill_a_night, world, seeded(seed, "kills", name), engine),
+            _LIMIT_S,
+        )
+        for engine in _VICTIMS
+        for name in (f"{engine}-night-driver-{n}" for n in range(whole))
+    ]
+
+
+def _exists(engine: str, stage: str, victim: str) -> bool:
+    """Return whether a stage has such a process, and its loss is noticed."""
+    if engine == "local" and victim == "stopped-worker":
+        return stage == "train"
+    return "worker" not in victim or stage not in _WITHOUT_WORKERS
 
 
 def _moments(victim: str, times: int) -> list[str]:
@@ -71,11 +101,21 @@ def _moments(victim: str, times: int) -> list[str]:
 
 
 def _kill_in_stage(
-    folder: Path, *, world: World, stage: str, victim: str, moment: str, rng: random.Random
+    folder: Path,
+    *,
+    world: World,
+    engine: str,
+    stage: str,
+    victim: str,
+    moment: str,
+    rng: random.Random,
 ) -> Result:
     warehouse = folder / "warehouse"
     world.before(stage, warehouse)
-    process = world.start_night(folder, **(_SHORT_TIMEOUTS if victim == "stopped-worker" else {}))
+    changes: dict[str, object] = {"engine": engine}
+    if victim == "stopped-worker":
+        changes |= _SHORT_TIMEOUTS
+    process = world.start_night(folder, **changes)
     while process.poll() is None and not _EVENTS[moment](warehouse, stage):
         time.sleep(_POLL_S)
     time.sleep(rng.uniform(0, _MOMENTS[moment]))
@@ -83,10 +123,10 @@ def _kill_in_stage(
     return _run_again(world, folder, killed, process)
 
 
-def _kill_a_night(world: World, rng: random.Random, folder: Path) -> Result:
+def _kill_a_night(world: World, rng: random.Random, engine: str, folder: Path) -> Result:
     """Kill a night that has nothing published, after a random number of tables."""
     warehouse = folder / "warehouse"
-    process = world.start_night(folder)
+    process = world.start_night(folder, engine=engine)
     tables = rng.randrange(1, 9)
     while process.poll() is None and len(list(warehouse.rglob("manifest.json"))) < tables:
         time.sleep(_POLL_S)
@@ -110,9 +150,13 @@ def _kill(process: subprocess.Popen[bytes], victim: str) -> str:
 
 
 def _is_worker(process: Process, processes: list[Process]) -> bool:
-    """Python workers are forked from Spark's daemon and have its command line."""
-    daemons = {p.pid for p in processes if "pyspark.daemon" in p.command}
-    return process.parent in daemons
+    """Workers are forked from Spark's daemon, or the local engine's server, and named like it."""
+    servers = {p.pid for p in processes if "pyspark.daemon" in p.command or _is_fork(p)}
+    return process.parent in servers
+
+
+def _is_fork(process: Process) -> bool:
+    return "multiprocessing.forkserver" in process.command
 
 
 def _is_jvm(process: Process, processes: list[Process]) -> bool:

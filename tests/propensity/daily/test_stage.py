@@ -63,38 +63,38 @@ def on_spark(monkeypatch):
     monkeypatch.setattr(tally_tasks, "DRIVER_BYTES", 0)
 
 
-def results(spark, tallies):
-    return tallies.swap_counts(10), tallies.moments(lambda: spark, blocks=BLOCKS)
+def results(engine, tallies):
+    return tallies.swap_counts(10), tallies.moments(engine, blocks=BLOCKS)
 
 
 def no_spark():
     pytest.fail("every date has its tallies")
 
 
-def test_days_stored_and_summed_equal_one_count_of_all_pages(spark, house, tmp_path):
+def test_days_stored_and_summed_equal_one_count_of_all_pages(engine, house, tmp_path):
     for end in range(1, 4):  # night by night
-        tallies = build_tallies(lambda: spark, house, DATES[:end])
+        tallies = build_tallies(engine, house, DATES[:end])
     once = Warehouse(str(tmp_path / "once"))
     publish(once, DATES[0], [row for date in DATES for row in random_rows(date.day)])
-    whole = build_tallies(lambda: spark, once, DATES[:1])
-    assert results(spark, tallies) == results(spark, whole)
-    assert results(spark, tallies)[1].num_rows > 2 * BLOCKS - 3
+    whole = build_tallies(engine, once, DATES[:1])
+    assert results(engine, tallies) == results(engine, whole)
+    assert results(engine, tallies)[1].num_rows > 2 * BLOCKS - 3
 
 
-def test_the_window_is_summed_in_tasks_with_equal_results(spark, house, monkeypatch):
-    tallies = build_tallies(lambda: spark, house, DATES)
-    in_driver = results(spark, tallies)
+def test_the_window_is_summed_in_tasks_with_equal_results(engine, house, monkeypatch):
+    tallies = build_tallies(engine, house, DATES)
+    in_driver = results(engine, tallies)
     monkeypatch.setattr(stage, "DRIVER_ROWS", 0)
-    assert results(spark, tallies) == in_driver
+    assert results(engine, tallies) == in_driver
 
 
-def test_small_dates_are_tallied_without_spark_with_equal_bytes(spark, house, monkeypatch):
+def test_small_dates_are_tallied_without_spark_with_equal_bytes(engine, house, monkeypatch):
     def contents():
         tables = ("swap_counts", "swap_documents")
         files = [f for table in tables for date in DATES for f in house.files(table, f"dt={date}")]
         return [Path(file).read_bytes() for file in files]
 
-    build_tallies(lambda: spark, house, DATES)
+    build_tallies(engine, house, DATES)
     on_spark = contents()
     for table in ("swap_counts", "swap_documents"):
         house.storage.delete(table)
@@ -103,47 +103,47 @@ def test_small_dates_are_tallied_without_spark_with_equal_bytes(spark, house, mo
     assert contents() == on_spark
 
 
-def test_the_division_into_files_does_not_change_the_results(spark, house, monkeypatch):
-    expected = results(spark, build_tallies(lambda: spark, house, DATES))
+def test_the_division_into_files_does_not_change_the_results(engine, house, monkeypatch):
+    expected = results(engine, build_tallies(engine, house, DATES))
     monkeypatch.setattr(tally_tasks, "BYTES_PER_PART", 1000)
     for date in DATES[:2]:
         house.storage.delete("swap_counts", f"dt={date}")
-    tallies = build_tallies(lambda: spark, house, DATES)
+    tallies = build_tallies(engine, house, DATES)
     assert [manifest.counts["parts"] > 1 for manifest in tallies.documents] == [True, True, False]
     assert len(house.files("swap_documents", f"dt={DATES[0]}")) > 2
-    assert results(spark, tallies) == expected
+    assert results(engine, tallies) == expected
 
 
-def test_only_dates_without_tallies_are_counted(spark, house):
-    build_tallies(lambda: spark, house, DATES[:2])
+def test_only_dates_without_tallies_are_counted(engine, house):
+    build_tallies(engine, house, DATES[:2])
     before = [house.require("swap_counts", f"dt={date}") for date in DATES[:2]]
-    build_tallies(lambda: spark, house, DATES)
+    build_tallies(engine, house, DATES)
     assert [house.require("swap_counts", f"dt={date}") for date in DATES[:2]] == before
     build_tallies(no_spark, house, DATES)
     build_tallies(no_spark, house, DATES[1:])
 
 
 @pytest.mark.parametrize("fingerprint", ["changed", "x"])
-def test_a_date_published_again_is_counted_again(spark, house, fingerprint):
+def test_a_date_published_again_is_counted_again(engine, house, fingerprint):
     """Also by force, when the fingerprint is the old one."""
-    build_tallies(lambda: spark, house, DATES)
+    build_tallies(engine, house, DATES)
     publish(house, DATES[1], random_rows(99), fingerprint)
-    tallies = build_tallies(lambda: spark, house, DATES)
+    tallies = build_tallies(engine, house, DATES)
     fresh = Warehouse(str(Path(house.storage.url).parent / "fresh"))
     for date, seed in zip(DATES, (1, 99, 3), strict=True):
         publish(fresh, date, random_rows(seed))
-    expected = build_tallies(lambda: spark, fresh, DATES)
-    assert results(spark, tallies) == results(spark, expected)
+    expected = build_tallies(engine, fresh, DATES)
+    assert results(engine, tallies) == results(engine, expected)
 
 
 @pytest.mark.parametrize("table", ["swap_counts", "swap_documents"])
-def test_a_missing_tally_is_counted(spark, house, table):
-    expected = results(spark, build_tallies(lambda: spark, house, DATES))
+def test_a_missing_tally_is_counted(engine, house, table):
+    expected = results(engine, build_tallies(engine, house, DATES))
     house.storage.delete(table, f"dt={DATES[1]}")
-    assert results(spark, build_tallies(lambda: spark, house, DATES)) == expected
+    assert results(engine, build_tallies(engine, house, DATES)) == expected
 
 
-def test_equal_groups_give_equal_bytes_and_the_declared_schemas(spark, house):
+def test_equal_groups_give_equal_bytes_and_the_declared_schemas(engine, house):
     def contents():
         return [
             Path(path).read_bytes()
@@ -151,26 +151,26 @@ def test_equal_groups_give_equal_bytes_and_the_declared_schemas(spark, house):
             for path in house.files(table, f"dt={DATES[0]}")
         ]
 
-    build_tallies(lambda: spark, house, DATES[:1])
+    build_tallies(engine, house, DATES[:1])
     before = contents()
     publish(house, DATES[0], random_rows(DATES[0].day)[::-1], "reversed", parts=5)
-    build_tallies(lambda: spark, house, DATES[:1])
+    build_tallies(engine, house, DATES[:1])
     assert contents() == before
     assert house.read("swap_counts", f"dt={DATES[0]}").schema.equals(swap_counts_schema)
     assert house.read("swap_documents", f"dt={DATES[0]}").schema.equals(swap_documents_schema)
 
 
-def test_a_rerun_shares_the_tallies_of_its_base_and_adds_missing_ones(spark, house):
+def test_a_rerun_shares_the_tallies_of_its_base_and_adds_missing_ones(engine, house):
     overlay = OverlayWarehouse(OverlayWarehouse(house, "reruns", "one"), "variants", "two")
-    build_tallies(lambda: spark, overlay, DATES[:2])
+    build_tallies(engine, overlay, DATES[:2])
     build_tallies(no_spark, house, DATES[:2])
     assert house.partitions("swap_counts") == [f"dt={date}" for date in DATES[:2]]
     assert not overlay.storage.exists("swap_counts")
 
 
-def test_the_depth_of_the_settings_does_not_count_a_date_again(spark, house):
+def test_the_depth_of_the_settings_does_not_count_a_date_again(engine, house):
     settings = load_settings(None, ["propensities.min_clicks=5"]).propensities
-    build_propensities(lambda: spark, house, DATES, settings)
+    build_propensities(engine, house, DATES, settings)
     shallow = settings.model_copy(update={"max_position": 2})
     outcome = build_propensities(no_spark, house, DATES, shallow)
     assert not outcome.skipped
@@ -185,7 +185,7 @@ def test_a_date_without_pages_has_empty_tallies(house):
     assert tallies.moments(no_spark, blocks=BLOCKS).num_rows == 0
 
 
-def test_a_date_that_another_run_is_counting_is_awaited(spark, house, monkeypatch):
+def test_a_date_that_another_run_is_counting_is_awaited(engine, house, monkeypatch):
     monkeypatch.setattr(stage, "_RETRY_S", 0.05)
     holding, release = threading.Event(), threading.Event()
 
@@ -200,9 +200,9 @@ def test_a_date_that_another_run_is_counting_is_awaited(spark, house, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(stage, "_RETRIES", 1)
         with pytest.raises(LockTaken, match="is being written by process"):
-            build_tallies(lambda: spark, house, DATES)
+            build_tallies(engine, house, DATES)
     threading.Timer(0.3, release.set).start()
-    build_tallies(lambda: spark, house, DATES)
+    build_tallies(engine, house, DATES)
     thread.join()
     build_tallies(no_spark, house, DATES)
 

@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 from ulr.errors import UserError
 from ulr.pairs.weightings import training_columns, validation_columns
 from ulr.training.checkpoint import Checkpoints
-from ulr.training.distributed.driver import DistributedOptions, train_on_spark
+from ulr.training.distributed.driver import DistributedOptions, train_on_ranks
 from ulr.training.distributed.pair_files import PairFiles
 from ulr.training.plan import TrainPlan
 
@@ -62,10 +62,10 @@ def alone(source):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_workers_on_spark_train_the_model_of_one_process(spark, source, alone, workers):
+def test_workers_on_spark_train_the_model_of_one_process(engine, source, alone, workers):
     events = []
-    result = train_on_spark(
-        spark, source, PLAN, DistributedOptions(workers), on_event=events.append
+    result = train_on_ranks(
+        engine, source, PLAN, DistributedOptions(workers), on_event=events.append
     )
     assert result.ranker.model_text() == alone.model_text()
     assert result.ranker.history == alone.history
@@ -109,13 +109,13 @@ FAULTS = [
     "faults", FAULTS, ids=lambda faults: "-".join(f"{k}{r}@{n}" for r, n, k in faults)
 )
 def test_a_run_that_loses_workers_ends_with_the_same_model(
-    spark, source, alone, *, faults, tmp_path
+    engine, source, alone, *, faults, tmp_path
 ):
     checkpoints, pids = Checkpoints(str(tmp_path), "method=t", "abc"), tmp_path / "pids"
     on_iteration = partial(fail, faults=faults, pids=str(pids))
     stops = any(kind == "stop" for *_, kind in faults)
     options = replace(OPTIONS, worker_timeout=STOPPED_AFTER_S) if stops else OPTIONS
-    result = train_on_spark(spark, source, PLAN, options, checkpoints, on_iteration=on_iteration)
+    result = train_on_ranks(engine, source, PLAN, options, checkpoints, on_iteration=on_iteration)
     assert result.ranker.model_text() == alone.model_text()
     assert result.ranker.history == alone.history
     # Only a stopped worker is detected by the timeout; other losses are detected at once.
@@ -140,12 +140,12 @@ def stop_all(rank: int, attempt: int, iteration: int, *, pids: str) -> None:
 @pytest.mark.kill
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_run_whose_workers_are_all_stopped_resumes_from_its_checkpoint(
-    spark, source, alone, workers, tmp_path
+    engine, source, alone, workers, tmp_path
 ):
     checkpoints, pids = Checkpoints(str(tmp_path), "method=t", "abc"), tmp_path / "pids"
     options = DistributedOptions(workers, worker_timeout=6.0)
-    result = train_on_spark(
-        spark, source, PLAN, options, checkpoints, on_iteration=partial(stop_all, pids=str(pids))
+    result = train_on_ranks(
+        engine, source, PLAN, options, checkpoints, on_iteration=partial(stop_all, pids=str(pids))
     )
     assert result.ranker.model_text() == alone.model_text()
     assert result.failures
@@ -154,34 +154,34 @@ def test_a_run_whose_workers_are_all_stopped_resumes_from_its_checkpoint(
         wait_until(partial(has_ended, int(pid)))
 
 
-def test_a_run_that_fails_too_often_can_be_resumed(spark, source, alone, tmp_path):
+def test_a_run_that_fails_too_often_can_be_resumed(engine, source, alone, tmp_path):
     checkpoints = Checkpoints(str(tmp_path), "method=t", "abc")
     options = replace(OPTIONS, max_retries=1)
     faults = [(0, 7, "raise")] * 2
     with pytest.raises(
         UserError, match=r"failed 2 times.*ZeroDivisionError: for a test.*run again"
     ):
-        train_on_spark(
-            spark, source, PLAN, options, checkpoints, on_iteration=partial(fail, faults=faults)
+        train_on_ranks(
+            engine, source, PLAN, options, checkpoints, on_iteration=partial(fail, faults=faults)
         )
     (file,) = tmp_path.rglob("abc.json")
     content = file.read_bytes()
-    result = train_on_spark(spark, source, PLAN, options, checkpoints)
+    result = train_on_ranks(engine, source, PLAN, options, checkpoints)
     assert {report.resumed_at for report in result.reports} == {4}
     assert result.ranker.model_text() == alone.model_text()
     file.write_bytes(content[:-100])  # a checkpoint that was cut off is not used
-    result = train_on_spark(spark, source, PLAN, options, checkpoints)
+    result = train_on_ranks(engine, source, PLAN, options, checkpoints)
     assert {report.resumed_at for report in result.reports} == {0}
     assert "abc.json is damaged" in result.reports[0].damaged_checkpoint
     assert result.ranker.model_text() == alone.model_text()
 
 
-def test_too_few_slots_are_an_error_before_training(spark, source):
+def test_too_few_slots_are_an_error_before_training(engine, source):
     with pytest.raises(UserError, match=r"num_workers = 9, but the cluster runs 2 tasks at once"):
-        train_on_spark(spark, source, PLAN, DistributedOptions(num_workers=9))
+        train_on_ranks(engine, source, PLAN, DistributedOptions(num_workers=9))
 
 
-def test_with_fewer_queries_than_workers_no_worker_is_empty(spark, tmp_path):
+def test_with_fewer_queries_than_workers_no_worker_is_empty(engine, tmp_path):
     table = as_table(clicked_data(1))
     pq.write_table(table, tmp_path / "part-0.parquet")
     pq.write_table(table.slice(0, 0), tmp_path / "part-1.parquet")
@@ -189,17 +189,17 @@ def test_with_fewer_queries_than_workers_no_worker_is_empty(spark, tmp_path):
     plan = TrainPlan(
         "joint", 2, {**SETTINGS, "min_sum_hessian_in_leaf": 0.01}, early_stopping_round=0
     )
-    result = train_on_spark(spark, PairFiles(str(tmp_path), files), plan, OPTIONS)
+    result = train_on_ranks(engine, PairFiles(str(tmp_path), files), plan, OPTIONS)
     assert len(result.reports) == 1
     assert result.queries == 1
 
 
-def test_an_empty_table_and_features_of_several_lengths_are_rejected(spark, tmp_path):
+def test_an_empty_table_and_features_of_several_lengths_are_rejected(engine, tmp_path):
     empty = str(tmp_path / "empty.parquet")
     table = as_table(clicked_data(20))
     pq.write_table(table.slice(0, 0), empty)
     with pytest.raises(UserError, match="the pairs table is empty"):
-        train_on_spark(spark, PairFiles(str(tmp_path), [empty]), PLAN, OPTIONS)
+        train_on_ranks(engine, PairFiles(str(tmp_path), [empty]), PLAN, OPTIONS)
     short = as_table(clicked_data(20))
     column = short["features"].combine_chunks()
     values = pa.ListArray.from_arrays(
@@ -210,7 +210,7 @@ def test_an_empty_table_and_features_of_several_lengths_are_rejected(spark, tmp_
     for file, content in zip(files, (table, short), strict=True):
         pq.write_table(content, file)
     with pytest.raises(UserError, match="one length for all"):
-        train_on_spark(spark, PairFiles(str(tmp_path), files), PLAN, OPTIONS)
+        train_on_ranks(engine, PairFiles(str(tmp_path), files), PLAN, OPTIONS)
 
 
 CHOICE = replace(PLAN, method="auto", num_iterations=24, early_stopping_round=24,
@@ -238,13 +238,13 @@ def candidates(tmp_path_factory):
     ("workers", "faults"), [(1, []), (2, []), (2, [(1, 3, "kill")]), (2, [(0, 21, "kill")])]
 )
 def test_the_choice_of_auto_does_not_depend_on_workers_or_their_loss(
-    spark, candidates, workers, faults, tmp_path
+    engine, candidates, workers, faults, tmp_path
 ):
     alone = train_alone(candidates, CHOICE)
     assert len(alone.choice["trials"]) == 6
     checkpoints = Checkpoints(str(tmp_path), "method=auto", "abc")
-    result = train_on_spark(
-        spark, candidates, CHOICE, DistributedOptions(workers), checkpoints,
+    result = train_on_ranks(
+        engine, candidates, CHOICE, DistributedOptions(workers), checkpoints,
         on_iteration=partial(fail, faults=faults),
     )  # fmt: skip
     assert result.ranker.model_text() == alone.model_text()
