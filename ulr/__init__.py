@@ -1,4 +1,4 @@
-"""Unbiased learning to rank from click logs, on Spark and LightGBM.
+"""Unbiased learning to rank from click logs, on one machine or on Spark, with LightGBM.
 
 The rooms of the pipeline, each reading the tables that the one before it published:
 
@@ -8,7 +8,7 @@ The rooms of the pipeline, each reading the tables that the one before it publis
     groups        reduces the pages of a date to histograms of click patterns
     propensity    estimates how likely each position, and each pair of positions, is examined
     pairs         turns groups, propensities and features into weighted preference pairs
-    training      trains a LightGBM model on the pairs, in one process or on Spark barrier tasks
+    training      trains a LightGBM model on the pairs, by one or several workers
     evaluation    evaluates models on held-out queries
     judgment      estimates the relevance of every shown document, for workbenches
     registry      registers models in MLflow and promotes them through a gate
@@ -30,7 +30,7 @@ What users meet:
 What everything stands on:
 
     warehouse     tables that are published atomically, and their schemas
-    engine        the Spark session, Arrow columns, shuffle blocks, failures
+    engine        where the functions of a stage run: a pool of processes, or Spark
     config        settings and how they are loaded
     kernels       numba kernels on flat arrays
     errors, dates, folders, redact, version    single modules

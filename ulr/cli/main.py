@@ -2,7 +2,7 @@
 
 A command is a module of `ulr.cli.commands` with EXAMPLE, `configure(parser)` and
 `run(args, settings)`, which prints for people and returns a CommandResult for scripts. It is
-imported on demand, so `ulr --help` needs no Spark. Options common to all commands are added here.
+imported on demand, so `ulr --help` is quick. Options common to all commands are added here.
 """
 
 from __future__ import annotations

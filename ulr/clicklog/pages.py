@@ -1,7 +1,7 @@
 """Read a click log of any format and layout as Arrow batches of pages in tasks.
 
-Tasks read the files themselves (`parquet`, `text`): Spark's readers would convert every list to
-rows and back. Impressions are sent by hash of the session, to be assembled into pages.
+Tasks read the files themselves (`parquet`, `text`), on Spark too, whose readers would convert every
+list to rows and back. Impressions are sent by hash of the session, to be assembled into pages.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Where Spark stops: session, Arrow columns as arrays, shuffle blocks, failures as one line.
+"""Where the functions of a stage run, Arrow columns as arrays, blocks, failures as one line.
 
-In: settings of the session, Arrow columns, errors of Spark. Out: a session, numpy arrays for the
-kernels, blocks of bytes that Spark shuffles, user errors with their own class. Imports the root
-modules, kernels and config.
+`interface` describes an engine; `local` is a pool of processes on this machine, `spark` a cluster.
+In: sources and functions, Arrow columns, errors of tasks. Out: their results, numpy arrays for the
+kernels, user errors with their own class. Imports the root modules, kernels and config.
 """

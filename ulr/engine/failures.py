@@ -107,7 +107,7 @@ def explain(error: Exception) -> UserError | None:
 
 
 def user_error_in(text: str) -> UserError | None:
-    """Return the last error of `ulr.errors` in the text of Spark's error, if there is one."""
+    """Return the last error of `ulr.errors` in the text of a task's error, if there is one."""
     for name, message in reversed(_RAISED_BY_US.findall(text)):
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, UserError):

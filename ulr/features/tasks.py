@@ -170,7 +170,7 @@ def _join_partition(blocks: Blocks, *, url: str, ordered: bool) -> Batches:
         tables_of[kind].append(open_table(content))
     if not tables_of["groups"]:
         return
-    # Spark fetches blocks in any order; the first of several feature rows must be the same one.
+    # Blocks come in any order; the first of several feature rows must be the same one.
     in_order = sorted(tables_of["features"], key=lambda table: int(table["order"][0].as_py()))
     tables = [table.drop_columns("order") for table in in_order]
     features = pa.concat_tables(tables or [features_schema.empty_table()])

@@ -151,5 +151,5 @@ def _rows_of(booster: lgb.Booster, features: pa.Array) -> np.ndarray:
 
 
 def _predict(booster: lgb.Booster, features: np.ndarray) -> np.ndarray:
-    # One thread, because the Spark tasks already use every core.
+    # One thread, because the tasks already use every core.
     return np.asarray(booster.predict(features, num_threads=1))

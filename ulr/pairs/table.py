@@ -1,4 +1,4 @@
-"""Rows of the table `window` in, rows of the table `pairs` out. Arrow; no Spark."""
+"""Rows of the table `window` in, rows of the table `pairs` out."""
 
 from __future__ import annotations
 

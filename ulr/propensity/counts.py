@@ -1,4 +1,4 @@
-"""The counts of a window, from which the estimators get their evidence; no Spark."""
+"""The counts of a window, from which the estimators get their evidence."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sums over documents that were shown at several positions, as arrays: the data of harvesting.
 
-Spark tasks import this module, so it does not use Spark. Sums are integers, so their last bits do
-not depend on the order of rows (docs/methods.md section 3.6).
+Sums are integers, so their last bits do not depend on the order of rows (docs/methods.md section
+3.6).
 """
 
 from __future__ import annotations

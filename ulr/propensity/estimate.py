@@ -1,4 +1,4 @@
-"""Propensities from the counts of a window, wherever these were counted; no Spark."""
+"""Propensities from the counts of a window, wherever these were counted."""
 
 from __future__ import annotations
 

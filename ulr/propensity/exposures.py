@@ -1,7 +1,6 @@
 """Clicks and impressions of documents by position, as arrays: the data of regression-EM.
 
-Spark tasks import this module, so it imports neither LightGBM nor SciPy: both take long to
-import.
+Tasks import this module, so it imports neither LightGBM nor SciPy: both take long to import.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Clicks and impressions of documents in Arrow batches of groups, within one task; no Spark."""
+"""Clicks and impressions of documents in Arrow batches of groups, within one task."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The utility of the synthetic world is nonlinear (an interaction, an absolute value, a sine, a step,
 a maximum), so that trees can be clearly better than the linear production ranker. Queries are drawn
-in blocks with separate random streams, so that any Spark task can draw any block.
+in blocks with separate random streams, so that any task can draw any block.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Arrow schemas of all tables; `engine.session.spark_schema` converts them to Spark's types.
+"""The Arrow schemas of all tables; `engine.spark.session` converts them to Spark's types.
 
 The comment of a schema describes a row, its unique key, and how the table is partitioned and
 sorted. `SCHEMA_VERSION` is part of every fingerprint: increase it when the meaning of a

@@ -1,4 +1,4 @@
-"""Both tallies of one file of groups, within one task; does not use Spark."""
+"""Both tallies of one file of groups, within one task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published pair files, read row group by row group. Arrow; no Spark."""
+"""Published pair files, read row group by row group."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The queries of pair files: their sizes, and a sample of their rows for the bins.
 
-Two passes over the files, one table per file each. `run` decides where the passes run: in Spark
+Two passes over the files, one table per file each. `run` decides where the passes run: in
 tasks, or on threads of a single worker.
 """
 

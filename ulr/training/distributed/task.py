@@ -1,6 +1,6 @@
 """The work of one worker: agree on the state to start from, build the shards, train.
 
-Independent of Spark: it takes a `Communicator` and reads files, so tests run it on threads.
+Independent of the engine: it takes a `Communicator` and reads files, so tests run it on threads.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def train_worker(
     """Train worker `communicator.rank`."""
     reset_peak()
     started, bytes_before = time.monotonic(), resident_bytes()
-    pa.set_cpu_count(job.threads)  # Spark sets OMP_NUM_THREADS, which Arrow would use
+    pa.set_cpu_count(job.threads)  # on Spark OMP_NUM_THREADS is set, which Arrow would use
     prepared = job.prepared or _prepare(job)
     start, damage = _starting_state(communicator, job, prepared)
     if start.finished:
