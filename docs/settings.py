@@ -31,6 +31,7 @@ LINE = re.compile(
     r"^(?P<indent> *)(?:- (?P<item>.+?)|(?P<key>[\w.]+):(?: +(?P<value>[^ #].*?))?)"
     r"(?: +# (?P<note>.+))?$"
 )
+TABLE = ["| setting | default | type | meaning |", "|---|---|---|---|"]
 NAMES = {int: "integer", float: "number", str: "text", bool: "true or false", dt.date: "date"}
 BOUNDS = {"ge": "from {}", "gt": "above {}", "le": "to {}", "lt": "below {}"}
 
@@ -102,14 +103,17 @@ def page(text: str) -> str:
     """Return the page for the text of base.yaml."""
     lines = [HEAD]
     for setting in settings_in(text):
-        if len(setting.path) == 1:
+        if len(setting.path) == 1 and not setting.default:
             meaning = setting.meaning
             lines += ["", f"## {setting.path[0]}", ""]
             lines += [f"{meaning[0].upper()}{meaning[1:]}.", ""] if meaning else []
-            lines += ["| setting | default | type | meaning |", "|---|---|---|---|"]
+            lines += TABLE
         elif setting.default or setting.items:
+            if lines == [HEAD]:  # settings outside a section
+                lines += ["", *TABLE]
             default = setting.default or f"[{', '.join(setting.items)}]"
-            name, meaning = ".".join(setting.path[1:]), setting.meaning.replace("|", "\\|")
+            name = ".".join(setting.path[1:] or setting.path)
+            meaning = setting.meaning.replace("|", "\\|")
             lines.append(f"| `{name}` | `{default}` | {type_of(setting.path)} | {meaning} |")
     return "\n".join(lines) + "\n"
 
