@@ -38,6 +38,14 @@ def engine():
 
 
 @pytest.fixture(scope="session")
+def pool(engine):
+    """An engine that runs everything in worker processes."""
+    local = LocalEngine(processes=2, small_bytes=-1)
+    yield local
+    local.close()
+
+
+@pytest.fixture(scope="session")
 def spark():
     from ulr.engine.spark.session import start_session
 

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import betaincinv, expit
 from scipy.stats import kendalltau
+from ulr.propensity.in_memory import MemoryCounts
 
 from tests.support.simulated_pages import simulated_pages
 from ulr import judgments, propensities
@@ -31,7 +32,6 @@ from ulr.judgment.judge import TAIL
 from ulr.judgment.prior import fit_prior
 from ulr.kernels.relevance_posteriors import relevance_posteriors
 from ulr.ml.pages import groups_by_date
-from ulr.propensity.in_memory import MemoryCounts
 
 KEYS = ["query_id", "doc_id"]
 CLICKS = ((0, 0), (1, 2), (3, 9), (10, 29), (30, 99), (100, 10**9))

@@ -12,8 +12,8 @@ import pytest
 from tests.support.logs import NOON
 from tests.support.spark_impressions import assemble_pages
 from ulr.clicklog.impressions import read_pages, send_fragments
-from ulr.engine.spark.session import spark_schema
 from ulr.engine.blocks import open_table, unpack
+from ulr.engine.spark.session import spark_schema
 from ulr.warehouse.schema import impression_schema, reading
 
 SOURCES = ["b.parquet", "a.parquet", "c/a.parquet"]

@@ -10,7 +10,7 @@ import pytest
 from tests.support.pair_inputs import FEATURES, GROUPS
 from ulr.config.load import load_settings
 from ulr.errors import InvalidData, UserError
-from ulr.features.source import map_features, open_features
+from ulr.features.source import feature_rows, open_features
 from ulr.features.stage import WindowInputs, gather_window
 from ulr.features.window import load_window
 from ulr.warehouse.tables import Warehouse
@@ -168,10 +168,9 @@ def test_names_in_the_metadata_of_a_table_are_read(spark_engine):
     settings = load_settings(None, ["features.table=named"]).features
     source = open_features(spark_engine, NO_WAREHOUSE, settings)
     assert source.names() == NAMES
-    got = map_features(
-        spark_engine, source, _rows, "query_id string, features array<float>"
-    ).collect()
-    assert [(row.query_id, row.features) for row in got] == [("q", [1.0, 2.0])]
+    batches = spark_engine.map(*feature_rows(source, _rows))
+    got = [row for batch in batches for row in batch.to_pylist()]
+    assert got == [{"query_id": "q", "features": [1.0, 2.0]}]
 
 
 def _rows(rows):

@@ -172,10 +172,16 @@ def as_impressions(rows, folder):
     return ["log.layout=impression"]
 
 
-@pytest.mark.parametrize(
-    "form", [as_json, as_broken_json, as_csv, as_doubles, as_structs, as_impressions]
-)
+@pytest.mark.parametrize("form", [as_json, as_broken_json, as_csv, as_doubles, as_impressions])
 def test_every_format_gives_the_same_vectors(engine, tmp_path, form):
+    check_vectors(engine, tmp_path, form)
+
+
+def test_an_expression_gives_the_same_vectors(spark_engine, tmp_path):
+    check_vectors(spark_engine, tmp_path, as_structs)
+
+
+def check_vectors(engine, tmp_path, form):
     rng = random.Random(8)
     rows = []
     for number in range(400):
@@ -228,12 +234,12 @@ def test_wrong_settings_are_one_line(tmp_path, changes, message):
         build(None, tmp_path / "w", tmp_path, *changes)
 
 
-def test_an_expression_of_texts_is_refused_in_one_line(engine, tmp_path):
+def test_an_expression_of_texts_is_refused_in_one_line(spark_engine, tmp_path):
     row = page(1, random.Random(1)) | {FEATURES: None}
     log = write(tmp_path / "log", [row])
     column = 'log.columns={features: "transform(doc_ids, d -> array(d))"}'
     with pytest.raises(UserError, match="encode texts as numbers"):
-        build(engine, tmp_path / "w", log, READ, column)
+        build(spark_engine, tmp_path / "w", log, READ, column)
 
 
 def test_which_page_of_a_repeated_session_counts_does_not_depend_on_its_features(engine, tmp_path):

@@ -29,7 +29,7 @@ def ulr(*argv: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def home(spark, tmp_path_factory):
+def home(tmp_path_factory):
     """Yield a working folder with two days of groups."""
     folder = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:

@@ -30,7 +30,7 @@ def examples_in_help(capsys, *argv: str) -> list[tuple[str, list[str]]]:
     return examples(capsys.readouterr().out)
 
 
-def test_the_examples_succeed_in_the_order_of_the_stages(spark, tmp_path, monkeypatch, capsys):
+def test_the_examples_succeed_in_the_order_of_the_stages(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     ran = []

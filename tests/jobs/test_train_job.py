@@ -9,9 +9,7 @@ CHANGES = ["--set", "pairs.method=joint", "--set", "train.num_iterations=3",
            "--set", "train.validation_fraction=0.3"]  # fmt: skip
 
 
-def test_a_model_is_not_trained_again_for_another_number_of_workers(
-    tmp_path, monkeypatch, capsys, spark
-):
+def test_a_model_is_not_trained_again_for_another_number_of_workers(tmp_path, monkeypatch, capsys):
     publish_pairs(tmp_path)
     monkeypatch.chdir(tmp_path)
     assert main(["train", *CHANGES]) == 0

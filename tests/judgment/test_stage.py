@@ -1,4 +1,4 @@
-"""`ulr judgments`: the file of a window, on Spark."""
+"""`ulr judgments`: the file of a window."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATE = ["--date", "2026-01-01"]
 
 
 @pytest.fixture(scope="module")
-def log(engine, tmp_path_factory):
+def log(tmp_path_factory):
     root = tmp_path_factory.mktemp("judgments")
     return root, simulate_log(root)
 
@@ -75,14 +75,13 @@ def test_they_are_those_of_the_notebook(log, tmp_path):
         assert found == pytest.approx([row[name] for row in table], abs=1e-6)
 
 
-def test_the_bytes_do_not_depend_on_the_partitions(log, engine, tmp_path):
+def test_the_bytes_do_not_depend_on_the_partitions(log, tmp_path, monkeypatch):
     _, flags = log
     files = []
-    for partitions in ("1", "7"):
-        engine.conf.set("spark.sql.shuffle.partitions", partitions)
+    for partitions in (1, 7):
+        monkeypatch.setattr("ulr.judgment.stage.partitions_for", lambda size, n=partitions: n)
         files.append(tmp_path / f"{partitions}.csv")
         assert main(["judgments", *DATE, "--out", str(files[-1]), *flags]) == 0
-    engine.conf.set("spark.sql.shuffle.partitions", "2")
     assert files[0].read_bytes() == files[1].read_bytes()
 
 

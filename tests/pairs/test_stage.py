@@ -68,7 +68,7 @@ def test_the_prior_on_co_clicks_does_not_depend_on_the_number_of_partitions(
 
 
 @pytest.fixture(scope="module")
-def simulated(engine, tmp_path_factory):
+def simulated(tmp_path_factory):
     """A small log, its groups, and the flags that name them."""
     root = tmp_path_factory.mktemp("jobs")
     return root, simulate_log(root)

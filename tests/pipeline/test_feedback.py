@@ -16,7 +16,7 @@ EVENTS = ("click", "add_to_cart", "purchase")
 
 
 @pytest.fixture(scope="module")
-def flags(spark, tmp_path_factory):
+def flags(tmp_path_factory):
     """Simulate two dates, of which the first has clicks only; run the stages of a night."""
     root = tmp_path_factory.mktemp("feedback")
     changes = {

@@ -36,7 +36,7 @@ def flags_of(root, **changes):
 
 
 @pytest.fixture(scope="module")
-def logged(spark, tmp_path_factory):
+def logged(tmp_path_factory):
     """Simulate two dates whose pages record features that change by date; and a dated table."""
     root = tmp_path_factory.mktemp("logged")
     assert main(["simulate", *flags_of(root)]) == 0

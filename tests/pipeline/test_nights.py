@@ -20,7 +20,7 @@ FIRST, SECOND = ["--date", "2026-01-01"], ["--date", "2026-01-02"]
 
 
 @pytest.fixture(scope="module")
-def place(spark, tmp_path_factory):
+def place(tmp_path_factory):
     root = tmp_path_factory.mktemp("night")
     changes = {
         "warehouse.path": f"{root}/warehouse", "simulate.path": f"{root}/log",

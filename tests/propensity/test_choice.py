@@ -194,9 +194,7 @@ def test_enough_swaps_need_no_pass_over_the_groups(engine, house, monkeypatch):
         np.random.default_rng(3), moves=False, buckets=("1:2", "1:3", "1:4", "1:5")
     )
     publish(house, DATES[0], rows, longest=5)
-    monkeypatch.setattr(
-        "ulr.propensity.tasks.count_exposures", lambda *a, **k: pytest.fail("a pass")
-    )
+    monkeypatch.setattr("ulr.propensity.tasks.exposures", lambda *a, **k: pytest.fail("a pass"))
     outcome = build_propensities(engine, house, DATES[:1], settings_of())
     combined = settings_of("propensities.estimator=combined")
     same = estimate_propensities(engine, house, DATES[:1], combined)

@@ -13,7 +13,7 @@ from ulr.pairs.config import make_pair_config
 from ulr.propensity.examination import load_examination
 from ulr.propensity.rankings import RankingTally
 from ulr.propensity.stage import build_propensities
-from ulr.propensity.tasks import count_rankings
+from ulr.propensity.tasks import GroupFiles, count_rankings
 from ulr.simulate.browsing import Cascade, Continuous, power_curve
 from ulr.simulate.clicks import ClickModel, relevance_of, trust_curve
 from ulr.warehouse.tables import Warehouse
@@ -22,10 +22,6 @@ K, DATES = 5, [dt.date(2026, 1, 1)]
 BUCKETS = [f"1:{k}" for k in range(2, K + 1)]
 PHI, BETA = 0.5, 0.9
 CURVE = power_curve(K, 0.7)
-
-
-def no_spark():
-    pytest.fail("no Spark is needed for few groups")
 
 
 def rows_of(browsing, *, trust=0.0, queries=250, pages=60, seed=3):
@@ -46,11 +42,11 @@ def rows_of(browsing, *, trust=0.0, queries=250, pages=60, seed=3):
     return rows
 
 
-def results_of(folder, rows, *changes):
+def results_of(engine, folder, rows, *changes):
     house = Warehouse(str(folder))
     publish(house, DATES[0], rows)
     settings = load_settings(None, list(changes)).propensities
-    outcome = build_propensities(no_spark, house, DATES, settings)
+    outcome = build_propensities(engine, house, DATES, settings)
     return house, outcome.results[0]
 
 
@@ -59,8 +55,8 @@ def stopping():
     return rows_of(Cascade(PHI, BETA))
 
 
-def test_users_who_stop_are_found_published_and_corrected_for(stopping, tmp_path):
-    house, result = results_of(tmp_path, stopping)
+def test_users_who_stop_are_found_published_and_corrected_for(engine, stopping, tmp_path):
+    house, result = results_of(engine, tmp_path, stopping)
     assert result.clicks.click_model == "cascade"
     found = {f.check: f for f in result.findings}["stops_after_click"]
     assert found.verdict == "note"
@@ -77,10 +73,10 @@ def test_users_who_stop_are_found_published_and_corrected_for(stopping, tmp_path
     assert config.stopping.reach[0, 2] == pytest.approx(known.continue_probability**2)
 
 
-def test_trust_bias_is_corrected_with_kappa(tmp_path):
+def test_trust_bias_is_corrected_with_kappa(engine, tmp_path):
     rows = rows_of(Continuous(CURVE), trust=0.3)
     settings = ("propensities.estimator=affine", "propensities.beta_1=0.3")
-    house, result = results_of(tmp_path, rows, *settings)
+    house, result = results_of(engine, tmp_path, rows, *settings)
     assert result.clicks.click_model == "affine"
     assert result.clicks.stopping is None
     known, _ = load_examination("warehouse", house)
@@ -92,8 +88,8 @@ def test_trust_bias_is_corrected_with_kappa(tmp_path):
     assert [w.method for w in config.weightings[-2:]] == ["affine", "affine"]
 
 
-def test_trust_bias_without_alpha_and_beta_changes_no_candidate(tmp_path):
-    house, result = results_of(tmp_path, rows_of(Continuous(CURVE), trust=0.3))
+def test_trust_bias_without_alpha_and_beta_changes_no_candidate(engine, tmp_path):
+    house, result = results_of(engine, tmp_path, rows_of(Continuous(CURVE), trust=0.3))
     assert "note" in {f.verdict for f in result.findings if f.check == "intercept"}
     assert result.clicks.kappa is not None
     known, _ = load_examination("warehouse", house)
@@ -102,17 +98,17 @@ def test_trust_bias_without_alpha_and_beta_changes_no_candidate(tmp_path):
     assert not methods & {"affine", "cascade"}
 
 
-def test_without_findings_there_is_no_pass_over_the_groups(tmp_path, monkeypatch):
+def test_without_findings_there_is_no_pass_over_the_groups(engine, tmp_path, monkeypatch):
     monkeypatch.setattr("ulr.propensity.tasks.count_rankings", lambda *_, **__: pytest.fail("pass"))
-    house, result = results_of(tmp_path, rows_of(Continuous(CURVE)))
+    house, result = results_of(engine, tmp_path, rows_of(Continuous(CURVE)))
     assert result.clicks.kappa is result.clicks.stopping is None
     known, _ = load_examination("warehouse", house)
     assert (known.click_model, known.kappa, known.stop_probability) == ("", None, None)
 
 
-def test_segments_take_the_click_model_of_all_traffic(stopping, tmp_path):
+def test_segments_take_the_click_model_of_all_traffic(engine, stopping, tmp_path):
     rows = [row | {"segment": ("a", "b")[i // 2 % 2]} for i, row in enumerate(stopping)]
-    house, _ = results_of(tmp_path, rows)
+    house, _ = results_of(engine, tmp_path, rows)
     known, segments = load_examination("warehouse", house)
     assert set(segments) == {"a", "b"}
     for own in segments.values():
@@ -122,16 +118,15 @@ def test_segments_take_the_click_model_of_all_traffic(stopping, tmp_path):
     assert [f["segment"] for f in findings if f["check"] == "stops_after_click"] == [None]
 
 
-def test_sums_of_spark_tasks_equal_those_of_this_process(engine, stopping, tmp_path, monkeypatch):
+def test_sums_of_workers_equal_those_of_this_process(engine, pool, stopping, tmp_path):
     files = write_files(tmp_path, stopping[:200], parts=3)
-    url, tally = str(tmp_path), RankingTally(K, 4, BUCKETS)
-    here = count_rankings(no_spark, url, files, tally)
-    monkeypatch.setattr("ulr.propensity.tasks.DRIVER_BYTES", -1)
-    there = count_rankings(engine, url, files, tally)
+    groups = GroupFiles(str(tmp_path), [(0, file) for file in files])
+    tally = RankingTally(K, 4, BUCKETS)
+    here, there = count_rankings(engine, groups, tally), count_rankings(pool, groups, tally)
     for a, b in zip(here, there, strict=True):
         np.testing.assert_array_equal(a, b)
     assert here.pairs.any()
     assert here.clicks.any()
-    cut = count_rankings(engine, url, files, RankingTally(3, 4, BUCKETS[:2]))
+    cut = count_rankings(pool, groups, RankingTally(3, 4, BUCKETS[:2]))
     np.testing.assert_array_equal(cut.pairs, here.pairs[:, :3, :3])
     np.testing.assert_array_equal(cut.clicks, here.clicks[:4])

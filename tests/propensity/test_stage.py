@@ -27,7 +27,7 @@ from ulr.propensity.stage import (
 )
 from ulr.propensity.swap_counts import SwapCounts, counts_of
 from ulr.propensity.tables import as_json
-from ulr.propensity.tasks import count_exposures, em_exposures, harvest_table
+from ulr.propensity.tasks import GroupFiles, em_exposures, harvest_table
 from ulr.warehouse.schema import (
     joint_propensities_schema,
     propensities_schema,
@@ -71,8 +71,9 @@ def test_arms_counted_from_files_equal_a_loop_over_sessions(engine, rows, tmp_pa
             assert arm.co_clicks.tolist() == loops.arm_counts(sessions, 4)[0]
 
 
-def days_of(files):
-    return [(0, file) for file in files]
+def groups_of(files, days=1):
+    numbered = [(number % days, file) for number, file in enumerate(files)]
+    return GroupFiles(files[0].rpartition("/")[0], numbered)
 
 
 def seen_documents(rows, keep=lambda row: True):
@@ -89,8 +90,7 @@ def seen_documents(rows, keep=lambda row: True):
 
 @pytest.mark.parametrize("weight", ["pooled", "document"])
 def test_harvest_table_equals_a_loop_over_documents(engine, rows, files, weight):
-    shown = count_exposures(engine, files[0].rpartition("/")[0], days_of(files), max_position=10)
-    table = harvest_table(shown, blocks=4, weight=weight)
+    table = harvest_table(engine, groups_of(files), max_position=10, blocks=4, weight=weight)
     got: dict[tuple[int, int], list[float]] = {}
     for row in table.to_pylist():
         entry = got.setdefault((row["k"], row["l"]), [0.0, 0.0])
@@ -103,9 +103,8 @@ def test_harvest_table_equals_a_loop_over_documents(engine, rows, files, weight)
 
 
 def test_harvest_table_compares_within_and_between_the_days_of_the_files(engine, rows, files):
-    numbered = [(i % 2, file) for i, file in enumerate(files)]
-    shown = count_exposures(engine, files[0].rpartition("/")[0], numbered, max_position=10)
-    table = harvest_table(shown, blocks=4, weight="pooled")
+    days = groups_of(files, days=2)
+    table = harvest_table(engine, days, max_position=10, blocks=4, weight="pooled")
     seen = {}
     for i in range(len(files)):
         for document, places in seen_documents(rows[i :: len(files)]).items():
@@ -124,36 +123,35 @@ def test_harvest_table_compares_within_and_between_the_days_of_the_files(engine,
         assert got[pair] == pytest.approx(values)
 
 
-def test_sums_over_documents_have_the_same_bits_in_any_row_order(engine, tmp_path):
+def test_sums_over_documents_have_the_same_bits_in_any_row_order(engine, pool, tmp_path):
     rows = random_groups(np.random.default_rng(5), 400)
     results = []
-    for parts in (1, 5):
+    for own, parts in ((engine, 1), (engine, 5), (pool, 4)):
         folder = tmp_path / str(parts)
         folder.mkdir()
         files = write_files(folder, rows[:: 1 if parts == 1 else -1], parts)
-        shown = count_exposures(engine, str(folder), days_of(files), max_position=10)
-        shown = shown.repartition(parts)
-        em = em_exposures(engine, shown, queries=100, blocks=4, features=None)
+        groups, most = groups_of(files), {"max_position": 10, "blocks": 4}
+        em = em_exposures(own, groups, queries=100, features=None, **most)
         results.append(
             [
-                harvest_table(shown, blocks=4, weight="pooled"),
+                harvest_table(own, groups, weight="pooled", **most),
                 (em.document.tolist(), em.position.tolist(), em.clicks.tolist()),
             ]
         )
-    assert results[0] == results[1]
+    assert results[0] == results[1] == results[2]
 
 
 def test_a_repeated_feature_row_counts_once_and_another_length_is_an_error(
     engine, rows, files, tmp_path
 ):
-    shown = count_exposures(engine, files[0].rpartition("/")[0], days_of(files), max_position=10)
     names = sorted({(row["query_id"], doc) for row in rows for doc in row["doc_ids"]})
     twice = [{"query_id": q, "doc_id": d, "features": [1.0, 2.0]} for q, d in names] * 2
     path = tmp_path / "features.parquet"
 
     def read():
         source = find_features(str(path))
-        return em_exposures(engine, shown, queries=100, blocks=4, features=source)
+        counted = {"max_position": 10, "queries": 100, "blocks": 4}
+        return em_exposures(engine, groups_of(files), features=source, **counted)
 
     pq.write_table(pa.Table.from_pylist(twice), path)
     exposures = read()
@@ -167,7 +165,7 @@ def test_a_repeated_feature_row_counts_once_and_another_length_is_an_error(
     fewer = read()
     assert fewer.ignored_documents == 3
     assert fewer.ignored_impressions == total - fewer.impressions.sum() > 0
-    pq.write_table(pa.Table.from_pylist([*twice[1:], twice[0] | {"features": [1.0]}]), path)
+    pq.write_table(pa.Table.from_pylist([twice[0] | {"features": [1.0]}, *twice[1:]]), path)
     with pytest.raises(UserError, match="one length for all"):
         read()
 
@@ -198,7 +196,7 @@ def test_theta_and_psi_are_published_and_an_unchanged_window_is_skipped(engine, 
     assert len(report["theta"]) == 4
     json.dumps(report, allow_nan=False)
 
-    again = build_propensities(lambda: pytest.fail("no Spark needed"), warehouse, DATES, settings)
+    again = build_propensities(None, warehouse, DATES, settings)
     assert again.skipped
 
 
@@ -310,7 +308,7 @@ def test_groups_without_a_page_are_an_error(tmp_path):
     house = Warehouse(str(tmp_path))
     publish(house, DATES[0], [], parts=0)
     with pytest.raises(UserError, match="contain no page"):
-        estimate_propensities(pytest.fail, house, DATES[:1], settings)
+        estimate_propensities(None, house, DATES[:1], settings)
 
 
 def test_buckets_deeper_than_all_clicks_are_left_out():

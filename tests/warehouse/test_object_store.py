@@ -215,7 +215,7 @@ def test_a_missing_bucket_is_reported_in_one_line(server, tmp_path, monkeypatch,
 
 
 def test_all_stages_from_groups_to_score_work_on_an_object_store(
-    spark, bucket, tmp_path, monkeypatch, capsys
+    bucket, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
     changes = {**SMALL, "warehouse.path": bucket}

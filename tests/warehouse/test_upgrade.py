@@ -65,7 +65,7 @@ def test_old_groups_are_those_of_clicks_and_are_padded_to_the_levels_of_a_window
     assert not purchases.any()
 
 
-def test_a_window_of_old_groups_without_its_log_gives_the_same_tables(spark, old, capsys):
+def test_a_window_of_old_groups_without_its_log_gives_the_same_tables(old, capsys):
     root, method = Path(old.storage.root), "method=joint"
     hashes, model = table_hashes(root), Path(old.files("models", method)[0]).read_bytes()
     curves = {table: old.read(table).drop_columns("note") for table in CURVES}

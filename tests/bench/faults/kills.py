@@ -141,7 +141,7 @@ def _kill(process: subprocess.Popen[bytes], victim: str) -> str:
             os.killpg(process.pid, signal.SIGKILL)
             return "driver"
         processes = session_processes(os.getsid(0))
-        if chosen := [p for p in processes if _IS_VICTIM[victim](p, processes)]:
+        if chosen := [p for p in processes if _IS_VICTIM[victim](p, processes, process.pid)]:
             stops = victim == "stopped-worker"
             os.kill(chosen[0].pid, signal.SIGSTOP if stops else signal.SIGKILL)
             return victim
@@ -149,17 +149,18 @@ def _kill(process: subprocess.Popen[bytes], victim: str) -> str:
     return ""
 
 
-def _is_worker(process: Process, processes: list[Process]) -> bool:
-    """Workers are forked from Spark's daemon, or the local engine's server, and named like it."""
-    servers = {p.pid for p in processes if "pyspark.daemon" in p.command or _is_fork(p)}
+def _is_worker(process: Process, processes: list[Process], driver: int) -> bool:
+    """Workers are forked from Spark's daemon, or from the local engine's server."""
+    servers = {
+        p.pid
+        for p in processes
+        if "pyspark.daemon" in p.command
+        or ("multiprocessing.forkserver" in p.command and p.parent == driver)
+    }
     return process.parent in servers
 
 
-def _is_fork(process: Process) -> bool:
-    return "multiprocessing.forkserver" in process.command
-
-
-def _is_jvm(process: Process, processes: list[Process]) -> bool:
+def _is_jvm(process: Process, processes: list[Process], driver: int) -> bool:
     return "org.apache.spark.deploy.SparkSubmit" in process.command
 
 

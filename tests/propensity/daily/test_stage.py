@@ -57,18 +57,11 @@ def house(tmp_path):
     return house
 
 
-@pytest.fixture(autouse=True)
-def on_spark(monkeypatch):
-    """These tables are small enough for the driver."""
-    monkeypatch.setattr(tally_tasks, "DRIVER_BYTES", 0)
-
-
 def results(engine, tallies):
     return tallies.swap_counts(10), tallies.moments(engine, blocks=BLOCKS)
 
 
-def no_spark():
-    pytest.fail("every date has its tallies")
+NO_ENGINE = None  # every date has its tallies
 
 
 def test_days_stored_and_summed_equal_one_count_of_all_pages(engine, house, tmp_path):
@@ -81,26 +74,23 @@ def test_days_stored_and_summed_equal_one_count_of_all_pages(engine, house, tmp_
     assert results(engine, tallies)[1].num_rows > 2 * BLOCKS - 3
 
 
-def test_the_window_is_summed_in_tasks_with_equal_results(engine, house, monkeypatch):
+def test_the_window_is_summed_by_workers_with_equal_results(engine, pool, house):
     tallies = build_tallies(engine, house, DATES)
-    in_driver = results(engine, tallies)
-    monkeypatch.setattr(stage, "DRIVER_ROWS", 0)
-    assert results(engine, tallies) == in_driver
+    assert results(pool, tallies) == results(engine, tallies)
 
 
-def test_small_dates_are_tallied_without_spark_with_equal_bytes(engine, house, monkeypatch):
+def test_dates_are_tallied_by_workers_with_equal_bytes(engine, pool, house):
     def contents():
         tables = ("swap_counts", "swap_documents")
         files = [f for table in tables for date in DATES for f in house.files(table, f"dt={date}")]
         return [Path(file).read_bytes() for file in files]
 
     build_tallies(engine, house, DATES)
-    on_spark = contents()
+    in_process = contents()
     for table in ("swap_counts", "swap_documents"):
         house.storage.delete(table)
-    monkeypatch.setattr(tally_tasks, "DRIVER_BYTES", 1 << 20)
-    build_tallies(no_spark, house, DATES)
-    assert contents() == on_spark
+    build_tallies(pool, house, DATES)
+    assert contents() == in_process
 
 
 def test_the_division_into_files_does_not_change_the_results(engine, house, monkeypatch):
@@ -119,8 +109,8 @@ def test_only_dates_without_tallies_are_counted(engine, house):
     before = [house.require("swap_counts", f"dt={date}") for date in DATES[:2]]
     build_tallies(engine, house, DATES)
     assert [house.require("swap_counts", f"dt={date}") for date in DATES[:2]] == before
-    build_tallies(no_spark, house, DATES)
-    build_tallies(no_spark, house, DATES[1:])
+    build_tallies(NO_ENGINE, house, DATES)
+    build_tallies(NO_ENGINE, house, DATES[1:])
 
 
 @pytest.mark.parametrize("fingerprint", ["changed", "x"])
@@ -163,26 +153,27 @@ def test_equal_groups_give_equal_bytes_and_the_declared_schemas(engine, house):
 def test_a_rerun_shares_the_tallies_of_its_base_and_adds_missing_ones(engine, house):
     overlay = OverlayWarehouse(OverlayWarehouse(house, "reruns", "one"), "variants", "two")
     build_tallies(engine, overlay, DATES[:2])
-    build_tallies(no_spark, house, DATES[:2])
+    build_tallies(NO_ENGINE, house, DATES[:2])
     assert house.partitions("swap_counts") == [f"dt={date}" for date in DATES[:2]]
     assert not overlay.storage.exists("swap_counts")
 
 
-def test_the_depth_of_the_settings_does_not_count_a_date_again(engine, house):
+def test_the_depth_of_the_settings_does_not_count_a_date_again(engine, house, monkeypatch):
     settings = load_settings(None, ["propensities.min_clicks=5"]).propensities
     build_propensities(engine, house, DATES, settings)
     shallow = settings.model_copy(update={"max_position": 2})
-    outcome = build_propensities(no_spark, house, DATES, shallow)
+    monkeypatch.setattr(stage, "tally_days", lambda *_: pytest.fail("every date has its tallies"))
+    outcome = build_propensities(engine, house, DATES, shallow)
     assert not outcome.skipped
     assert outcome.results[0].curve.positions == 2
 
 
-def test_a_date_without_pages_has_empty_tallies(house):
+def test_a_date_without_pages_has_empty_tallies(engine, house):
     empty = dt.date(2026, 1, 9)
     publish(house, empty, [], parts=0)
-    tallies = build_tallies(lambda: None, house, [empty])
+    tallies = build_tallies(engine, house, [empty])
     assert tallies.swap_counts(10).num_rows == 0
-    assert tallies.moments(no_spark, blocks=BLOCKS).num_rows == 0
+    assert tallies.moments(NO_ENGINE, blocks=BLOCKS).num_rows == 0
 
 
 def test_a_date_that_another_run_is_counting_is_awaited(engine, house, monkeypatch):
@@ -204,7 +195,7 @@ def test_a_date_that_another_run_is_counting_is_awaited(engine, house, monkeypat
     threading.Timer(0.3, release.set).start()
     build_tallies(engine, house, DATES)
     thread.join()
-    build_tallies(no_spark, house, DATES)
+    build_tallies(NO_ENGINE, house, DATES)
 
 
 def test_powers_of_two():

@@ -1,4 +1,4 @@
-"""Barrier tasks on Spark give the model of one process, also when workers are lost."""
+"""Ranks of both engines give the model of one process, also when workers are lost."""
 
 from __future__ import annotations
 
@@ -42,7 +42,21 @@ PLAN = TrainPlan(
     checkpoint_every=4,
 )
 OPTIONS = DistributedOptions(num_workers=2, worker_timeout=60.0)
-STOPPED_AFTER_S = 10.0  # a stopped worker is detected only by this timeout
+# A stopped worker is detected only by this timeout.
+STOPPED_AFTER_S = {"local": 2.0, "spark": 6.0}
+
+
+@pytest.fixture(autouse=True)
+def retry_at_once(monkeypatch):
+    monkeypatch.setattr("ulr.training.distributed.recovery.MAX_BACKOFF_S", 0.05)
+
+
+@pytest.fixture(
+    params=["engine", pytest.param("spark_engine", marks=[pytest.mark.spark, pytest.mark.all])]
+)
+def ranks(request):
+    """An engine that runs the workers."""
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +76,10 @@ def alone(source):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_workers_on_spark_train_the_model_of_one_process(engine, source, alone, workers):
+def test_workers_train_the_model_of_one_process(ranks, source, alone, workers):
     events = []
     result = train_on_ranks(
-        engine, source, PLAN, DistributedOptions(workers), on_event=events.append
+        ranks, source, PLAN, DistributedOptions(workers), on_event=events.append
     )
     assert result.ranker.model_text() == alone.model_text()
     assert result.ranker.history == alone.history
@@ -93,33 +107,49 @@ def fail(
     os.kill(os.getpid(), signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
 
 
+TIMEOUTS = ("silent", "no sign of life")  # to another worker, or to the engine
 FAULTS = [
     [(0, 1, "kill")],
     [(1, 6, "kill")],
-    [(0, 7, "raise")],
     [(1, 4, "stop")],
-    [(0, 10, "stop")],
     [(1, 12, "raise")],
+]
+MORE_FAULTS = [
+    [(0, 7, "raise")],
+    [(0, 10, "stop")],
     [(1, 5, "raise"), (0, 9, "kill"), (1, 11, "stop")],
 ]
 
 
+def name_of(faults: list[tuple[int, int, str]]) -> str:
+    return "-".join(f"{kind}{rank}@{number}" for rank, number, kind in faults)
+
+
 @pytest.mark.kill
 @pytest.mark.parametrize(
-    "faults", FAULTS, ids=lambda faults: "-".join(f"{k}{r}@{n}" for r, n, k in faults)
+    "faults",
+    [
+        *(pytest.param(faults, id=name_of(faults)) for faults in FAULTS),
+        *(
+            pytest.param(faults, id=name_of(faults), marks=pytest.mark.all)
+            for faults in MORE_FAULTS
+        ),
+    ],
 )
 def test_a_run_that_loses_workers_ends_with_the_same_model(
-    engine, source, alone, *, faults, tmp_path
+    ranks, source, alone, *, faults, tmp_path
 ):
     checkpoints, pids = Checkpoints(str(tmp_path), "method=t", "abc"), tmp_path / "pids"
     on_iteration = partial(fail, faults=faults, pids=str(pids))
     stops = any(kind == "stop" for *_, kind in faults)
-    options = replace(OPTIONS, worker_timeout=STOPPED_AFTER_S) if stops else OPTIONS
-    result = train_on_ranks(engine, source, PLAN, options, checkpoints, on_iteration=on_iteration)
+    timeout = STOPPED_AFTER_S[ranks.name] if stops else OPTIONS.worker_timeout
+    options = replace(OPTIONS, worker_timeout=timeout)
+    result = train_on_ranks(ranks, source, PLAN, options, checkpoints, on_iteration=on_iteration)
     assert result.ranker.model_text() == alone.model_text()
     assert result.ranker.history == alone.history
     # Only a stopped worker is detected by the timeout; other losses are detected at once.
-    assert ["silent" in reason for reason in result.failures] == [k == "stop" for *_, k in faults]
+    late = [any(text in reason for text in TIMEOUTS) for reason in result.failures]
+    assert late == [kind == "stop" for *_, kind in faults]
     last = faults[-1][1]  # at the end of a segment, the first worker may have saved it already
     resumed = {report.resumed_at for report in result.reports}
     assert len(resumed) == 1
@@ -138,14 +168,14 @@ def stop_all(rank: int, attempt: int, iteration: int, *, pids: str) -> None:
 
 
 @pytest.mark.kill
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.all)])
 def test_a_run_whose_workers_are_all_stopped_resumes_from_its_checkpoint(
-    engine, source, alone, workers, tmp_path
+    ranks, source, alone, workers, tmp_path
 ):
     checkpoints, pids = Checkpoints(str(tmp_path), "method=t", "abc"), tmp_path / "pids"
-    options = DistributedOptions(workers, worker_timeout=6.0)
+    options = DistributedOptions(workers, worker_timeout=STOPPED_AFTER_S[ranks.name])
     result = train_on_ranks(
-        engine, source, PLAN, options, checkpoints, on_iteration=partial(stop_all, pids=str(pids))
+        ranks, source, PLAN, options, checkpoints, on_iteration=partial(stop_all, pids=str(pids))
     )
     assert result.ranker.model_text() == alone.model_text()
     assert result.failures
@@ -176,9 +206,9 @@ def test_a_run_that_fails_too_often_can_be_resumed(engine, source, alone, tmp_pa
     assert result.ranker.model_text() == alone.model_text()
 
 
-def test_too_few_slots_are_an_error_before_training(engine, source):
+def test_too_few_slots_are_an_error_before_training(spark_engine, source):
     with pytest.raises(UserError, match=r"num_workers = 9, but the cluster runs 2 tasks at once"):
-        train_on_ranks(engine, source, PLAN, DistributedOptions(num_workers=9))
+        train_on_ranks(spark_engine, source, PLAN, DistributedOptions(num_workers=9))
 
 
 def test_with_fewer_queries_than_workers_no_worker_is_empty(engine, tmp_path):
@@ -238,13 +268,13 @@ def candidates(tmp_path_factory):
     ("workers", "faults"), [(1, []), (2, []), (2, [(1, 3, "kill")]), (2, [(0, 21, "kill")])]
 )
 def test_the_choice_of_auto_does_not_depend_on_workers_or_their_loss(
-    engine, candidates, workers, faults, tmp_path
+    ranks, candidates, workers, faults, tmp_path
 ):
     alone = train_alone(candidates, CHOICE)
     assert len(alone.choice["trials"]) == 6
     checkpoints = Checkpoints(str(tmp_path), "method=auto", "abc")
     result = train_on_ranks(
-        engine, candidates, CHOICE, DistributedOptions(workers), checkpoints,
+        ranks, candidates, CHOICE, DistributedOptions(workers), checkpoints,
         on_iteration=partial(fail, faults=faults),
     )  # fmt: skip
     assert result.ranker.model_text() == alone.model_text()
