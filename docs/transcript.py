@@ -54,9 +54,9 @@ OWN_LOG: Steps = (
 )  # fmt: skip
 PREFACE = """# The first hour
 
-Commands and their output on a machine with {cores} cores, recorded by `make transcript`. They need Python
-3.11 and make, and no Java: the stages run on the local engine. `make demo` includes the
-installation of all dependencies.
+Commands and their output on a machine with {cores} cores, recorded by `make transcript`.
+They need Python 3.11 and make, and no Java: the stages run on the local engine.
+`make demo` includes the installation of all dependencies.
 """
 BEGIN, END = "<!-- recorded by docs/transcript.py -->\n", "<!-- end of the record -->\n"
 
