@@ -118,7 +118,8 @@ def _kill_in_stage(
     process = world.start_night(folder, **changes)
     while process.poll() is None and not _EVENTS[moment](warehouse, stage):
         time.sleep(_POLL_S)
-    time.sleep(rng.uniform(0, _MOMENTS[moment]))
+    if (engine, victim) != ("local", "stopped-worker"):  # at once, before the training ends
+        time.sleep(rng.uniform(0, _MOMENTS[moment]))
     killed = _kill(process, victim)
     return _run_again(world, folder, killed, process)
 
@@ -143,7 +144,8 @@ def _kill(process: subprocess.Popen[bytes], victim: str) -> str:
         processes = session_processes(os.getsid(0))
         if chosen := [p for p in processes if _IS_VICTIM[victim](p, processes, process.pid)]:
             stops = victim == "stopped-worker"
-            os.kill(chosen[0].pid, signal.SIGSTOP if stops else signal.SIGKILL)
+            newest = min(chosen, key=lambda p: p.seconds)  # others may be idle
+            os.kill(newest.pid, signal.SIGSTOP if stops else signal.SIGKILL)
             return victim
         time.sleep(_POLL_S)
     return ""

@@ -78,6 +78,9 @@ class Pool:
 
     def _started(self) -> ProcessPoolExecutor:
         with self._lock:
+            if self._executor is not None and self._executor._broken:  # an idle worker was killed
+                self._executor.shutdown()
+                self._executor = None
             if self._executor is None:
                 self._executor = ProcessPoolExecutor(
                     self._processes,
