@@ -12,7 +12,7 @@ import pytest
 from tests.support.logs import NOON
 from tests.support.spark_impressions import assemble_pages
 from ulr.clicklog.impressions import read_pages, send_fragments
-from ulr.engine.blocks import open_table, unpack
+from ulr.engine.blocks import open_table
 from ulr.engine.spark.session import spark_schema
 from ulr.warehouse.schema import impression_schema, reading
 
@@ -76,7 +76,7 @@ def test_a_session_is_one_fragment_of_a_batch_and_in_one_part():
     batch = pa.RecordBatch.from_pylist(rows, schema=schema)
     blocks = list(send_fragments(iter(()), read=lambda _: iter([batch]), parts=7))
     part_of: dict[str, int] = {}
-    for part, _, content in unpack(iter(blocks)):
+    for part, _, content in blocks:
         for session in open_table(content)["session_id"].to_pylist():
             assert part_of.setdefault(session, part) == part
     assert len(part_of) == len({r["session_id"] for r in rows})

@@ -1,4 +1,4 @@
-"""A user error of a Spark task keeps its class, and with it the exit code."""
+"""A user error of a task keeps its class, and with it the exit code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.clicked_pairs import as_table, clicked_data
 from ulr.engine.failures import explain, reraise_user_errors, summarize, user_error_in
 from ulr.errors import InvalidData, TemporaryFailure, UserError
 from ulr.ml.estimator import UnbiasedLambdaMART
-from ulr.training.distributed.driver import DistributedOptions, train_on_spark
+from ulr.training.distributed.driver import DistributedOptions, train_on_ranks
 from ulr.training.distributed.pair_files import PairFiles
 from ulr.training.plan import TrainPlan
 from ulr.warehouse.stage import publish_if_changed
@@ -67,14 +67,14 @@ def test_invalid_data_in_a_task_of_a_stage_has_exit_code_3(spark, tmp_path):
     assert error.value.exit_code == 3
 
 
-def test_invalid_data_in_a_training_task_has_exit_code_3_and_is_not_retried(spark, tmp_path):
+def test_invalid_data_in_a_training_task_has_exit_code_3_and_is_not_retried(spark_engine, tmp_path):
     file = str(tmp_path / "part-0.parquet")
     pq.write_table(as_table(clicked_data(20)), file)
     plan = TrainPlan("naive", 3, LIGHTGBM)
     options = DistributedOptions(num_workers=2, worker_timeout=60.0, max_retries=1)
     source = PairFiles(str(tmp_path), [file])
     with pytest.raises(InvalidData, match=r"^17 rows of sand$") as error:
-        train_on_spark(spark, source, plan, options, on_iteration=refuse)
+        train_on_ranks(spark_engine, source, plan, options, on_iteration=refuse)
     assert error.value.exit_code == 3
 
 

@@ -19,7 +19,7 @@ from tests.support.waiting import LIMIT_S, wait_until
 from ulr.cli.main import main
 from ulr.engine.failures import explain
 
-pytestmark = [pytest.mark.spark, pytest.mark.kill]
+pytestmark = [pytest.mark.all, pytest.mark.spark, pytest.mark.kill]
 ROOT = Path(__file__).parents[2]
 DATE = "2026-01-01"
 # Mount a small file system at the first argument, in a namespace of its own.
@@ -44,7 +44,7 @@ def flags(tmp_path_factory) -> list[str]:
     }  # fmt: skip
     given = [flag for key, value in changes.items() for flag in ("--set", f"{key}={value}")]
     assert main(["simulate", "--quiet", *given]) == 0
-    return given
+    return [*given, "--set", "engine=spark"]
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ print(start_session("test", load_settings(None).spark).range(5).count())
 """
 
 
+@pytest.mark.all
 @pytest.mark.spark
 @pytest.mark.skipif(
     not shutil.which("unshare") or subprocess.run([*RENAMED, "true"], check=False).returncode != 0,
@@ -68,6 +69,7 @@ print(json.dumps([len(ours) >= 3, len(java), "1g" in java[0], oct(sockets.stat()
 """
 
 
+@pytest.mark.all
 @pytest.mark.spark
 def test_secrets_reach_spark_but_no_command_line_or_environment():
     done = subprocess.run(

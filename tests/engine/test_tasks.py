@@ -1,4 +1,4 @@
-"""Files are dealt to tasks by bytes, and tasks do not pay for garbage collection."""
+"""Items are dealt to tasks by bytes, and Spark's tasks do not pay for garbage collection."""
 
 import gc
 import time
@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ulr.engine.spark.tasks import TASKS_PER_CORE, deal, map_items, partitions_for
+from ulr.engine.interface import TASKS_PER_CORE, Items, deal, partitions_for
 from ulr.engine.spark.watchdog import WORKER_TIMEOUT
 
 
@@ -29,37 +29,37 @@ def test_the_number_of_partitions_grows_with_the_bytes_only():
     assert partitions_for(32 << 40) == 1 << 20
 
 
-COLUMNS = "items array<long>, unfrozen long"
+def rows_of(engine, source, function):
+    return [row for batch in engine.map(source, function) for row in batch.to_pylist()]
 
 
 def number_of_items(items):
     yield pa.RecordBatch.from_pydict({"items": [items], "unfrozen": [len(gc.get_objects())]})
 
 
-def test_many_small_files_share_a_few_tasks_and_old_objects_are_not_collected(spark):
+def test_many_small_files_share_a_few_tasks_and_old_objects_are_not_collected(spark_engine):
     items = list(range(240))
-    frame = map_items(spark, items, number_of_items, COLUMNS, sizes=[10] * 240)
-    rows = frame.collect()
-    assert sorted(i for row in rows for i in row["items"]) == items
-    assert len(rows) == TASKS_PER_CORE * spark.sparkContext.defaultParallelism
+    rows = rows_of(spark_engine, Items(items, [10] * 240), number_of_items)
+    assert [i for row in rows for i in row["items"]] == items
+    assert len(rows) == TASKS_PER_CORE * spark_engine.parallelism
     # numpy, pyarrow and pyspark alone leave more than 50,000 objects to the collector.
     assert all(row["unfrozen"] < 20_000 for row in rows)
-    alone = map_items(spark, items[:3], number_of_items, COLUMNS).collect()
-    assert sorted(row["items"] for row in alone) == [[0], [1], [2]]
+    alone = rows_of(spark_engine, Items(items[:3]), number_of_items)
+    assert [row["items"] for row in alone] == [[0], [1], [2]]
 
 
 def compute_for_long(items):
-    end = time.monotonic() + 6.0
+    end = time.monotonic() + 2.5
     while time.monotonic() < end:
         sum(range(10_000))
     yield pa.RecordBatch.from_pydict({"items": [items], "unfrozen": [0]})
 
 
-def test_a_task_that_computes_for_longer_than_the_worker_timeout_is_not_killed(spark):
+def test_a_task_that_computes_for_longer_than_the_worker_timeout_is_not_killed(spark, spark_engine):
     before = spark.conf.get(WORKER_TIMEOUT)
-    spark.conf.set(WORKER_TIMEOUT, 4)
+    spark.conf.set(WORKER_TIMEOUT, 1)
     try:
-        rows = map_items(spark, [1, 2], compute_for_long, COLUMNS).collect()
+        rows = rows_of(spark_engine, Items([1, 2]), compute_for_long)
     finally:
         spark.conf.set(WORKER_TIMEOUT, before)
-    assert sorted(row["items"] for row in rows) == [[1], [2]]
+    assert [row["items"] for row in rows] == [[1], [2]]

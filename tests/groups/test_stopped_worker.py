@@ -31,6 +31,7 @@ def build_and_stop(spark_engine, root: Path, log: Path, stopped: list[int]) -> F
     raise AssertionError("no task could be stopped")
 
 
+@pytest.mark.all
 @pytest.mark.kill
 def test_stopped_workers_end_the_stage_and_it_can_be_repeated(spark_engine, tmp_path):
     log = write_parquet(tmp_path / "log", broken_log(150_000, seed=4)[0], files=6)
