@@ -59,7 +59,7 @@ matrix: $(READY) java
 docs: $(READY)
 	$(BIN)/python docs/settings.py > docs/settings.md
 
-pictures: $(READY) java
+pictures: $(READY)
 	$(BIN)/python docs/terminal.py
 	$(BIN)/python -m tests.support.picture data/demo/warehouse/reports/2026-01-07.html docs/report.png
 

@@ -14,7 +14,7 @@ VERSION = (HERE / "ulr" / "version.py").read_text().split('__version__ = "')[1].
 setup(
     name="ulr",
     version=VERSION,
-    description="Unbiased learning to rank from click logs, on Spark and LightGBM",
+    description="Unbiased learning to rank from click logs, on one machine or on Spark",
     long_description=(HERE / "README.md").read_text(),
     long_description_content_type="text/markdown",
     license="Apache-2.0",

@@ -21,17 +21,18 @@ LOCAL, SPARK = "local", "spark"
 
 def open_engine(name: str, settings: Settings) -> Engine:
     """Return the engine of a command, and print which one it is and why. name: of the command."""
-    kind, reason = chosen_engine(settings)
+    kind, reason = chosen_engine(name, settings)
     print_line(f"engine: {kind} ({reason})")
     TERMINAL.engine = make_engine(name, settings)
     return TERMINAL.engine
 
 
-def chosen_engine(settings: Settings) -> tuple[str, str]:
-    """Return the engine to use, and the reason."""
+def chosen_engine(name: str, settings: Settings) -> tuple[str, str]:
+    """Return the engine to use for a command, and the reason."""
     if settings.engine != "auto":
         return settings.engine, f"engine = {settings.engine}"
-    for reason, needed in _NEEDS_SPARK.items():
+    reasons = _OF_THE_SESSION | (_OF_THE_FEATURES if name not in _WITHOUT_FEATURES else {})
+    for reason, needed in (reasons | (_OF_THE_LOG if name in _READ_THE_LOG else {})).items():
         if needed(settings):
             return SPARK, reason
     return LOCAL, "engine = auto: files on one machine"
@@ -46,14 +47,21 @@ def _reads_expressions(settings: Settings) -> bool:
     return not sources.is_read_by_tasks(settings.log)
 
 
-_NEEDS_SPARK: dict[str, Callable[[Settings], bool]] = {
+_READ_THE_LOG = ("groups", "nightly", "doctor")
+_WITHOUT_FEATURES = ("groups", "simulate", "ab", "judgments", "plan-swaps", "train")
+Reasons = dict[str, Callable[[Settings], bool]]
+_OF_THE_SESSION: Reasons = {
     "started by spark-submit": lambda s: SUBMITTED in os.environ,
     "spark.remote names a server": lambda s: "remote" in s.spark or "SPARK_REMOTE" in os.environ,
     "spark.master names a cluster": lambda s: not re.match(r"local(\[|$)", _master(s)),
+}
+_OF_THE_LOG: Reasons = {
     "log.table is a table of Spark": lambda s: s.log.table is not None,
     "log.sql is a query": lambda s: s.log.sql is not None,
     "log.where is a condition": lambda s: s.log.where is not None,
     "log.columns has expressions": _reads_expressions,
+}
+_OF_THE_FEATURES: Reasons = {
     "features.table is a table of Spark": lambda s: (
         s.features.table is not None and s.features.source == "table"
     ),
@@ -62,7 +70,7 @@ _NEEDS_SPARK: dict[str, Callable[[Settings], bool]] = {
 
 def make_engine(name: str, settings: Settings) -> Engine:
     """Return the engine of a command."""
-    if chosen_engine(settings)[0] == LOCAL:
+    if chosen_engine(name, settings)[0] == LOCAL:
         own = settings.local
         return _local(own.processes, own.scratch, own.memory_fraction)
     try:

@@ -51,7 +51,7 @@ STAGES = {
     "tables": "list the tables; print views of them for DuckDB, Spark, Trino; remove old dates",
     "config": "print the resolved settings",
     "warm-up": "compile the kernels of all stages ahead of the first night",
-    "doctor": "check Java, Spark, memory, disk, warehouse, log, features, MLflow; a fix for each",
+    "doctor": "check engine, memory, disk, warehouse, log, features, MLflow; a fix for each",
 }
 
 # Commands that run no task on an engine, or only if it is asked for.
@@ -135,8 +135,11 @@ def _command(stage: str, rest: list[str]) -> int:
 
 
 def _handle_sigterm() -> None:
-    """Raise KeyboardInterrupt on SIGTERM too, so that workers end and files are removed."""
-    if threading.current_thread() is threading.main_thread():
+    """Raise KeyboardInterrupt on SIGTERM too, so that workers end and files are removed.
+
+    Not under spark-submit, which ends the driver itself.
+    """
+    if SUBMITTED not in os.environ and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _interrupt)
 
 

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
 def checks_of(settings: Settings, date: str | None = None) -> list[Check]:
     """Return every check with the command that usually fixes it."""
     path = settings.warehouse.path
-    kind, reason = chosen_engine(settings)
+    kind, reason = chosen_engine("doctor", settings)
     return [
         Check("engine", partial(machine.engine, kind, reason, settings),
               "ulr doctor --set engine=local, or engine=spark on a cluster"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -89,7 +89,9 @@ class SparkEngine:
         return host, cluster.get_property(self.session, "spark.driver.bindAddress", host)
 
     def share(self, value: Any) -> Shared:
-        """Make a value available to tasks."""
+        """Make a value available to tasks; with Spark Connect it is sent with every task."""
+        if cluster.is_connect(self.session):
+            return _Sent(value)
         return _Broadcast(self.session.sparkContext.broadcast(value))
 
     def admit(self, size: int, what: str) -> None:
@@ -108,8 +110,19 @@ class SparkEngine:
 
     def cancel(self) -> None:
         """Cancel all jobs."""
-        if self._session is not None:
+        if self._session is not None and cluster.is_connect(self._session):
+            self._session.interruptAll()
+        elif self._session is not None:
             self._session.sparkContext.cancelAllJobs()
+
+
+class _Sent(NamedTuple):
+    """A value that is pickled with the function that uses it."""
+
+    value: Any
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 class _Broadcast:
