@@ -1,6 +1,6 @@
 """Seconds of a first, a second and a 30-day night, and of their arithmetic in one process.
 
-    python -m tests.bench.nightly [--quick] [--work FOLDER]
+    python -m tests.bench.nightly [--quick] [--engine local|spark] [--work FOLDER] [--small]
 
 "first" and "second": the first two nights of a new process on the settings of the demo; the kernels
 are compiled before. "3 days" and "30 days": the last of three nights over a window of so many dates
@@ -30,17 +30,18 @@ from ulr.config.load import load_settings
 
 CORES = 2
 START = dt.date(2026, 1, 1)
-FIRST_GOAL, SECOND_GOAL, LONG_GOAL, LONGER_GOAL = 20.0, 5.0, 10.0, 3.0
+FIRST_GOAL, SECOND_GOAL, LONG_GOAL, LONGER_GOAL = 10.0, 4.5, 10.0, 3.0
 STAGES = ("groups", "propensities", "pairs", "train", "evaluate", "promote")
 METHODS = ("auto", "naive")
 DEMO = "conf/demo.yaml"
+ENGINE = ["local"]  # set by --engine
 
 
 def changes(work: Path, name: str, window: int, pages: int) -> list[str]:
     """Return the settings of a case as key=value."""
     log, folder = work / f"log-{pages}", work / name
     settings = {
-        "spark.master": f"local[{CORES}]",
+        "engine": ENGINE[0], "local.processes": CORES, "spark.master": f"local[{CORES}]",
         "simulate.path": log, "simulate.days": 33, "simulate.start": START,
         "simulate.pages_per_day": pages,
         "log.path": f"{log}/log", "features.path": f"{log}/features",
@@ -103,25 +104,29 @@ def run() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the pages")
     parser.add_argument("--work", type=Path, help="a folder to keep the logs in")
+    parser.add_argument("--engine", choices=("local", "spark"), default="local")
+    parser.add_argument("--small", action="store_true", help="only the first two nights")
     args = parser.parse_args()
+    ENGINE[:] = [args.engine]
     work = args.work or Path(tempfile.mkdtemp(prefix="ulr-bench-"))
     less = 10 if args.quick else 1
     try:
         nights, whole, small_floor = small_case(work, 100_000 // less)
-        short, short_floor = window_case(work, 3, 10_000 // less)
-        long, long_floor = window_case(work, 30, 10_000 // less)
+        windows = {} if args.small else {"3 days": 3, "30 days": 30}
+        measured = {name: window_case(work, days, 10_000 // less) for name, days in windows.items()}
     finally:
         if not args.work:
             shutil.rmtree(work)
-    cases = {"first": nights[0], "second": nights[1], "3 days": short, "30 days": long}
-    table = Table(title=f"seconds of a night on {CORES} cores")
+    cases = {"first": nights[0], "second": nights[1]}
+    cases |= {name: seconds for name, (seconds, _) in measured.items()}
+    table = Table(title=f"seconds of a night on {CORES} cores, {args.engine} engine")
     for heading in ("", *cases):
         table.add_column(heading, justify="right" if heading else "left")
     for stage in STAGES:
         table.add_row(stage, *(f"{seconds[stage]:.1f}" for seconds in cases.values()))
     totals = {name: sum(seconds.values()) for name, seconds in cases.items()}
     table.add_row("night", *(f"{total:.1f}" for total in totals.values()))
-    floors = [None, *(sum(f.values()) for f in (small_floor, short_floor, long_floor))]
+    floors = [None, *(sum(f.values()) for f in (small_floor, *(f for _, f in measured.values())))]
     table.add_row("floor", *("" if floor is None else f"{floor:.1f}" for floor in floors))
     console = Console(highlight=False)
     console.print(table)
@@ -129,6 +134,8 @@ def run() -> None:
     console.print(f"first night with the start of its process: {totals['first'] + start:.1f} s "
                   f"(goal: at most {FIRST_GOAL:.0f})")  # fmt: skip
     console.print(f"second night: {totals['second']:.1f} s (goal: at most {SECOND_GOAL:.0f})")
+    if args.small:
+        return
     ratio = totals["30 days"] / totals["3 days"]
     console.print(f"night over 30 days: {totals['30 days']:.1f} s (goal: at most "
                   f"{LONG_GOAL:.0f}), {ratio:.1f} times that over 3 days (goal: at most "
