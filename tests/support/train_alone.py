@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pyarrow.parquet as pq
 
+from tests.support.in_memory import train_ranker
 from ulr.features.split import sample_queries
 from ulr.training.data import read_pairs, split_queries
 from ulr.training.distributed.pair_files import PairFiles
-from ulr.training.local import TrainedRanker, train_ranker
 from ulr.training.plan import TrainPlan
+from ulr.training.trained import TrainedRanker
 
 
 def train_alone(source: PairFiles, plan: TrainPlan) -> TrainedRanker:
