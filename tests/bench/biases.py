@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench.label_ranker import train_on_labels
+from tests.support.in_memory import train_ranker
 from tests.support.worlds import (
     Corpus,
     Log,
@@ -37,7 +38,6 @@ from ulr.kernels.ranking_metrics import ranking_metrics
 from ulr.pairs.config import make_pair_config
 from ulr.pairs.table import build_pair_table
 from ulr.training.data import read_pairs
-from ulr.training.local import train_ranker
 from ulr.training.plan import DLA, UNBIASED_LAMBDAMART, TrainPlan
 
 BIAS_ROUNDS = {"never": 0, "20": 20}  # after which the biases are frozen

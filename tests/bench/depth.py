@@ -23,6 +23,7 @@ from rich.table import Table
 
 from tests.bench.experiments import estimated_propensities
 from tests.bench.letor import VALIDATION, World, WorldOptions, make_world
+from tests.support.in_memory import train_ranker
 from tests.support.worlds import Log, browsing, features_table, groups_of_pages
 from ulr.config.load import load_settings
 from ulr.features.join import join_features
@@ -39,7 +40,6 @@ from ulr.simulate.browsing import eye_tracking_curve, power_curve
 from ulr.simulate.clicks import ClickModel
 from ulr.simulate.traffic import Catalogue, rank_catalogue
 from ulr.training.data import read_pairs, split_queries
-from ulr.training.local import train_ranker
 from ulr.training.plan import TrainPlan
 
 METHODS = (LABELS, "naive", "robust", "joint", AUTO)

@@ -152,10 +152,10 @@ def contest(args: argparse.Namespace) -> dict:
 
 def one_process(args: argparse.Namespace, files: list[str]) -> dict:
     """Train with LightGBM's learner for one process and our gradients, on two threads."""
+    from tests.support.in_memory import sampled_bins
     from ulr.training.checkpoint import TrainState
     from ulr.training.data import read_pairs
     from ulr.training.distributed.communicator import single_rank
-    from ulr.training.local import sampled_bins
     from ulr.training.loop import TrainingLoop
     from ulr.training.plan import TrainPlan
     from ulr.training.shard import RankShards, ShardBuilder

@@ -17,6 +17,7 @@ import numpy as np
 from tests.bench.biases import RANKERS
 from tests.bench.experiments import estimated_propensities
 from tests.bench.peers import PEERS, train_peer
+from tests.support.in_memory import train_ranker
 from tests.support.worlds import (
     Corpus,
     Log,
@@ -39,8 +40,8 @@ from ulr.simulate.clicks import ClickModel
 from ulr.simulate.randomness import stream
 from ulr.simulate.traffic import Catalogue, query_shares, rank_catalogue
 from ulr.training.data import read_pairs, split_queries
-from ulr.training.local import TrainedRanker, train_ranker
 from ulr.training.plan import TrainPlan
+from ulr.training.trained import TrainedRanker
 
 Predict = Callable[[np.ndarray], np.ndarray]
 LABELS = "labels"

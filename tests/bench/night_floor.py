@@ -9,6 +9,7 @@ import lightgbm as lgb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.support.in_memory import train_ranker
 from ulr.config.settings import Settings
 from ulr.evaluation.metrics import EvaluationPlan
 from ulr.evaluation.tasks import evaluate_queries
@@ -25,7 +26,6 @@ from ulr.pairs.weightings import training_columns, validation_columns
 from ulr.pipeline.fit import Trial, plan_of
 from ulr.propensity.examination import load_examination
 from ulr.training.data import read_pairs, split_queries
-from ulr.training.local import train_ranker
 from ulr.warehouse.tables import Warehouse
 
 

@@ -29,6 +29,7 @@ from tests.bench.contest import print_contest, run_contest
 from tests.bench.experiments import estimated_propensities
 from tests.bench.label_ranker import train_on_labels
 from tests.bench.letor import CONTESTANTS, World, train_ours, worlds_of
+from tests.support.in_memory import train_ranker
 from tests.support.worlds import (
     Corpus,
     Log,
@@ -46,7 +47,6 @@ from ulr.pairs.table import build_pair_table
 from ulr.pairs.weights import AUTO
 from ulr.propensity.examination import Examination
 from ulr.training.data import read_pairs
-from ulr.training.local import train_ranker
 from ulr.training.plan import DLA, LINEAR, UNBIASED_LAMBDAMART, TrainPlan
 
 METHODS = (AUTO, "joint, precise", "naive", "robust", "robust+", "pns", "prs", "ips-all",

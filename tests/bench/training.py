@@ -104,12 +104,12 @@ def _hash_of(predict) -> str:
 
 
 def _ours(inputs: tuple, log: Log, args: argparse.Namespace):
+    from tests.support.in_memory import train_ranker
     from ulr.config.load import load_settings
     from ulr.features.join import join_features
     from ulr.pairs.config import make_pair_config
     from ulr.pairs.table import build_pair_table
     from ulr.training.data import read_pairs
-    from ulr.training.local import train_ranker
     from ulr.training.plan import TrainPlan
 
     table, _ = build_pair_table(join_features(*inputs), make_pair_config("joint", log.truth))
@@ -120,6 +120,7 @@ def _ours(inputs: tuple, log: Log, args: argparse.Namespace):
 
 
 def _chosen(inputs: tuple, log: Log, args: argparse.Namespace):
+    from tests.support.in_memory import train_ranker
     from ulr.config.load import load_settings
     from ulr.features.join import join_features
     from ulr.features.split import sample_queries
@@ -127,7 +128,6 @@ def _chosen(inputs: tuple, log: Log, args: argparse.Namespace):
     from ulr.pairs.table import build_pair_table
     from ulr.pairs.weightings import training_columns, validation_columns
     from ulr.training.data import read_pairs, split_queries
-    from ulr.training.local import train_ranker
     from ulr.training.plan import TrainPlan
 
     table, _ = build_pair_table(join_features(*inputs), make_pair_config("auto", log.truth))

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.click_lists import DOCS, WIDTH, clicked_lists, data_of, pairs_of
 from tests.support.clicked_pairs import clicked_data, share
+from tests.support.in_memory import train_ranker
 from tests.support.rendezvous import on_threads
 from ulr.errors import UserError
 from ulr.kernels.linear import LOSSES
@@ -20,7 +21,6 @@ from ulr.training.distributed.communicator import Communicator
 from ulr.training.linear import LinearProblem, linear_data
 from ulr.training.linear_lists import ListProblem
 from ulr.training.linear_ranker import train_linear
-from ulr.training.local import train_ranker
 from ulr.training.plan import DLA, LINEAR, TrainPlan
 from ulr.training.standardize import standardization_of
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tests.support.click_lists import DOCS, clicked_lists, data_of, pairs_of
+from tests.support.in_memory import train_ranker
 from tests.training.test_loop import plan_of, train_on
 from ulr.simulate.browsing import power_curve
 from ulr.training.biases import MAX_STEP, PositionLogits, initial_logits
 from ulr.training.checkpoint import TrainState, state_from_json
 from ulr.training.listwise import ListObjective
-from ulr.training.local import train_ranker
 from ulr.training.objective import GRID
 from ulr.training.plan import DLA, TrainPlan
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.clicked_pairs import DOCS, WIDTH, clicked_data, share
+from tests.support.in_memory import sampled_bins
 from tests.support.rendezvous import on_threads
 from ulr.errors import UserError
 from ulr.training import loop
@@ -19,7 +20,6 @@ from ulr.training.data import split_queries
 from ulr.training.distributed.communicator import Communicator, single_rank
 from ulr.training.distributed.local_ranks import train_local_ranks
 from ulr.training.distributed.peer import PeerLost
-from ulr.training.local import sampled_bins
 from ulr.training.loop import RankMismatchError, TrainingLoop, ignore
 from ulr.training.plan import TrainPlan
 from ulr.training.shard import RankShards, build_shard

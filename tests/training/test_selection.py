@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.clicked_pairs import DOCS, clicked_data, share, with_even_queries
+from tests.support.in_memory import sampled_bins, train_ranker
 from tests.support.rendezvous import on_threads
 from ulr.kernels.layout import PairLists
 from ulr.kernels.pair_loss import pair_losses
@@ -16,7 +17,6 @@ from ulr.training.checkpoint import TrainState, state_from_json
 from ulr.training.data import RankingData, split_queries
 from ulr.training.distributed.communicator import Communicator, single_rank
 from ulr.training.distributed.local_ranks import train_local_ranks
-from ulr.training.local import sampled_bins, train_ranker
 from ulr.training.plan import TrainPlan
 from ulr.training.score_scale import loss_at_best_scale
 from ulr.training.selection import Selection

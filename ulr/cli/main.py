@@ -65,6 +65,7 @@ PRELOAD = (
     "ulr.pairs.tasks",
     "ulr.propensity.tasks",
     "ulr.training.distributed.driver",
+    "ulr.kernels.loaded",
 )
 
 FAILURE = TemporaryFailure.exit_code

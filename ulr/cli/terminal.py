@@ -57,7 +57,7 @@ def on_screen(stage: str, *, quiet: bool, json: bool) -> Iterator[Path | None]:
             yield path
         finally:
             _screens.pop()
-    if path and not path.stat().st_size:
+    if path and len(_screens) == 1 and not path.stat().st_size:
         path.unlink()
 
 

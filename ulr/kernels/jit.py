@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TextIO, TypeVar
 
 import numba
@@ -50,6 +51,15 @@ def kernel(*, allocates: bool = True, **options: Any) -> Callable[[F], F]:
         return compiled
 
     return compile_on_call
+
+
+def load_stored(module: ModuleType) -> None:
+    """Load the stored code of the kernels of a module; nothing is compiled."""
+    for dispatcher in vars(module).values():
+        cache = getattr(dispatcher, "_cache", None)
+        if isinstance(cache, _Cache) and dispatcher.py_func.__module__ == module.__name__:
+            for signature in cache.stored_signatures(dispatcher.targetctx.codegen()):
+                dispatcher.compile(signature)
 
 
 def code_folder() -> str:
@@ -160,6 +170,11 @@ class _Cache(caching.FunctionCache):
             if folder == self._cache_path or _trusted(folder)
         ]
         self._cache_file = self._files[0]
+
+    def stored_signatures(self, codegen: Any) -> set[Any]:
+        """Return the signatures whose code is stored for this processor."""
+        keys = {key for file in self._files for key in file._load_index()}
+        return {key[0] for key in keys if key == self._index_key(key[0], codegen)}
 
     def _load_overload(self, signature: Any, context: Any) -> Any:
         result = self._load(signature, context)

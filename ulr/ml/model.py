@@ -20,7 +20,7 @@ from ulr.ml.persistence import ParamsReader, ParamsWriter
 from ulr.models.booster import arrow_contributions, arrow_scorer, load_booster
 from ulr.models.check import read_checked
 from ulr.models.linear import linear_weights
-from ulr.training.local import TrainedRanker
+from ulr.training.trained import TrainedRanker
 
 _MODEL, _RECORD = "model", "record"  # texts of a saved model
 _IMPORTANCES = ("split", "gain")

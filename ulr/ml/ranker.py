@@ -41,8 +41,8 @@ from ulr.pairs.weights import LABELS
 from ulr.propensity.examination import BySegment, Examination
 from ulr.training.distributed.driver import DistributedOptions, train_on_ranks
 from ulr.training.distributed.pair_files import PairFiles
-from ulr.training.local import TrainedRanker
 from ulr.training.plan import plan_from_settings
+from ulr.training.trained import TrainedRanker
 
 
 class UnbiasedWarning(UserWarning):

@@ -23,6 +23,7 @@ _PRELOAD = (
     "ulr.pairs.tasks",
     "ulr.propensity.tasks",
     "ulr.training.distributed.driver",
+    "ulr.kernels.loaded",
 )
 
 

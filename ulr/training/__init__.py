@@ -3,6 +3,6 @@
 In: the table pairs. Out: the table models (model.txt, record.json) and checkpoints. The model does
 not depend on the number of workers, on threads or on failures. May import the rooms up to models.
 
-local.train_ranker trains in this process, distributed.driver.train_on_ranks on the ranks of an
-engine. Both run loop.TrainingLoop, one per rank.
+distributed.driver.train_on_ranks trains on the ranks of an engine, each of which runs
+loop.TrainingLoop. trained.TrainedRanker is the result.
 """

@@ -32,8 +32,8 @@ from ulr.training.distributed.prepare import prepare as prepare_shards
 from ulr.training.distributed.query_index import run_on_threads
 from ulr.training.distributed.rendezvous import Listener
 from ulr.training.distributed.task import Job, train_worker
-from ulr.training.local import make_ranker
 from ulr.training.plan import TrainPlan
+from ulr.training.trained import make_ranker
 
 _PLAN = TrainPlan(
     "joint", 8, {"num_leaves": 5, "learning_rate": 0.2, "min_data_in_leaf": 1, "num_threads": 1,

@@ -15,6 +15,7 @@ import numpy as np
 from tests.bench.label_ranker import train_on_labels
 from tests.bench.papers.propensities import propensities
 from tests.bench.papers.worlds import Pages, World
+from tests.support.in_memory import train_ranker
 from tests.support.worlds import features_table, groups_of_pages
 from ulr.config.load import load_settings
 from ulr.features.join import join_features
@@ -23,7 +24,6 @@ from ulr.pairs.table import build_pair_table
 from ulr.pairs.weights import LEARNS_POSITIONS
 from ulr.training.biases import LearnedBiases, initial_biases
 from ulr.training.data import RankingData, read_pairs
-from ulr.training.local import train_ranker
 from ulr.training.plan import LINEAR, UNBIASED_LAMBDAMART, TrainPlan
 
 OF_IRRELEVANT = "ips-irrelevant"  # ips-all without the pairs whose lower document is relevant

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.clicked_pairs import clicked_data
+from tests.support.in_memory import _split_over_ranks, sampled_bins
 from ulr.kernels import collectives as kernel
 from ulr.training.checkpoint import TrainState
 from ulr.training.distributed import lightgbm_network, local_communicator, local_ranks
@@ -31,7 +32,6 @@ from ulr.training.distributed.communicator import (
 from ulr.training.distributed.lightgbm_network import ROOT_UNITS, open_network, units_per_row
 from ulr.training.distributed.local_communicator import LocalCommunicator, local_pair
 from ulr.training.distributed.peer import PeerLost
-from ulr.training.local import _split_over_ranks, sampled_bins
 from ulr.training.plan import TrainPlan
 
 ROOT = Path(__file__).parents[3]

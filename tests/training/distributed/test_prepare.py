@@ -20,8 +20,8 @@ from ulr.training.distributed import pair_files, prepare
 from ulr.training.distributed.pair_files import PairFiles, read_batches
 from ulr.training.distributed.query_index import build_query_index, run_on_threads, sample_rows
 from ulr.training.distributed.task import Job, train_worker
-from ulr.training.local import make_ranker
 from ulr.training.plan import TrainPlan
+from ulr.training.trained import make_ranker
 
 SETTINGS = {"num_leaves": 7, "learning_rate": 0.2, "min_data_in_leaf": 1, "num_threads": 1,
             "min_sum_hessian_in_leaf": 3.0, "seed": 5, "bagging_fraction": 0.7,

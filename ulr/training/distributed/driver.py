@@ -23,8 +23,8 @@ from ulr.training.distributed.recovery import run_with_retries
 from ulr.training.distributed.rendezvous import Address, Listener
 from ulr.training.distributed.task import Job, WorkerCallback, WorkerReport, train_worker
 from ulr.training.distributed.telemetry import EventCallback, listen_for_events
-from ulr.training.local import TrainedRanker, make_ranker
 from ulr.training.plan import TrainPlan
+from ulr.training.trained import TrainedRanker, make_ranker
 
 # Other workers detect a stopped one first. The engine finds it if there are none, or all stopped.
 _ENGINE_TIMEOUTS = 1.5

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tests.support.click_lists import DOCS, WIDTH, clicked_lists, data_of, pairs_of
+from tests.support.in_memory import train_ranker
 from ulr.errors import UserError
 from ulr.kernels.layout import concat_pairs
 from ulr.models.thresholds import float32_thresholds
 from ulr.simulate.browsing import Independent, power_curve
 from ulr.training.data import split_queries
-from ulr.training.local import train_ranker
 from ulr.training.plan import UNBIASED_LAMBDAMART, TrainPlan
 from ulr.training.stopping import MIN_ITERATIONS
 
