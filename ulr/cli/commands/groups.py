@@ -47,9 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Build every date in turn."""
+    dates, outcomes = parse_dates(args.date), []
     warehouse = open_warehouse(settings.warehouse)
     engine = open_engine("groups", settings)
-    dates, outcomes = parse_dates(args.date), []
     with TERMINAL.steps("groups", len(dates), "dates") as step:
         for date in dates:
             with step(f"groups {date}"):

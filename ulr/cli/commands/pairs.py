@@ -32,12 +32,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> CommandResult:
     """Build the pairs of the configured method."""
-    engine, method = open_engine("pairs", settings), settings.pairs.method
+    dates, method = parse_dates(args.date), settings.pairs.method
+    engine = open_engine("pairs", settings)
     with TERMINAL.tasks(f"pairs {method}"):
         outcome = build_pairs(
             engine,
             open_warehouse(settings.warehouse),
-            parse_dates(args.date),
+            dates,
             pairs=settings.pairs,
             features=settings.features,
             feedback=settings.log.feedback,
