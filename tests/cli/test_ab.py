@@ -187,7 +187,7 @@ def ranker_rows(root):
     return sorted(map(str, pa.concat_tables(tables).to_pylist()))
 
 
-def test_every_format_and_the_names_of_columns_give_the_same_counts(engine, tmp_path):
+def test_every_format_and_the_names_of_columns_give_the_same_counts(engine, spark_engine, tmp_path):
     rng = random.Random(5)
     rows = [page(n, rng) | {RANKER: rng.choice(["a", "b", None])} for n in range(300)]
     build(engine, tmp_path / "page", write(tmp_path / "p", rows))
@@ -202,7 +202,7 @@ def test_every_format_and_the_names_of_columns_give_the_same_counts(engine, tmp_
     named = PAGES.set(PAGES.get_field_index(RANKER), pa.field("model", pa.string()))
     models = write(tmp_path / "m", [row | {"model": row[RANKER]} for row in rows], named)
     build(engine, tmp_path / "named", models, "log.columns={ranker: model}")
-    build(engine, tmp_path / "sql", models, "log.columns={ranker: lower(model)}")
+    build(spark_engine, tmp_path / "sql", models, "log.columns={ranker: lower(model)}")
     (tmp_path / "j").mkdir()
     lines = (json.dumps(row, default=lambda t: t.isoformat()) for row in rows)
     (tmp_path / "j" / "log.json").write_text("\n".join(lines) + "\n")

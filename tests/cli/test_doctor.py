@@ -184,11 +184,11 @@ def test_the_command_ends_with_1_if_a_check_found_an_error(spark, tmp_path, caps
             "--set", f"warehouse.path={tmp_path}/warehouse"]  # fmt: skip
     assert main(good) == 0
     lines = json.loads(capsys.readouterr().out)
-    assert len({line["check"] for line in lines}) == 12
-    assert main([*good, "--set", "train.num_workers=99"]) == 1
+    assert len({line["check"] for line in lines}) == 9
+    assert main([*good, "--set", "engine=spark", "--set", "train.num_workers=99"]) == 1
     out, err = capsys.readouterr()
     assert [line["check"] for line in json.loads(out) if line["verdict"] == "error"] == ["spark"]
-    assert err == "ulr: 1 of 12 checks found an error: spark\n"
+    assert err == "ulr: 1 of 13 checks found an error: spark\n"
 
 
 def test_the_features_are_described_or_the_mistake_is_named(spark, tmp_path):
@@ -235,7 +235,7 @@ def find_log(*changes: str, conf: str | None = None, date: str | None = "2026-01
     return run_check(Check("log", partial(log_is_readable, settings, date), "fix"))
 
 
-def test_a_log_of_files_is_described_or_the_mistake_is_named(spark, tmp_path):
+def test_a_log_of_files_is_described_or_the_mistake_is_named(tmp_path):
     assert find_log(f"log.path={tmp_path}/none").verdict == ERROR
     assert "yet; `ulr simulate`" in find_log(f"simulate.path={tmp_path}/s",
                                              f"log.path={tmp_path}/s/log").message  # fmt: skip
@@ -283,7 +283,7 @@ def test_mapped_and_missing_columns_of_a_table_are_named(spark, tmp_path):
     assert "did you mean shop_events?" in result.message
 
 
-def test_impressions_and_missing_dates_are_described(spark, tmp_path):
+def test_impressions_and_missing_dates_are_described(tmp_path):
     rows = [{"session_id": f"s{n // 2}", "query_id": "q", "shown_at": NOON, "doc_id": f"d{n % 2}",
              "position": n % 2 + 1, "clicked": n % 3 == 0} for n in range(30)]  # fmt: skip
     rows[4]["position"] = None

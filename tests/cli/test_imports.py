@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,21 +25,32 @@ def test_the_help_text_needs_no_slow_library():
 
 
 @pytest.mark.parametrize("command", ["simulate", "groups", "propensities", "plan_swaps", "pairs"])
-def test_stages_before_training_import_neither_lightgbm_nor_mlflow(command):
+def test_stages_before_training_import_neither_lightgbm_nor_mlflow_nor_pyspark(command):
     imported = imported_by(f"import ulr.cli.commands.{command}")
-    assert imported == {"numba", "pyarrow", "pyspark", "scipy"}
+    assert imported == {"numba", "pyarrow", "scipy"}
 
 
-def test_without_pyspark_the_package_can_be_imported_and_a_stage_names_the_extra():
-    """A notebook needs no Spark, and a cluster brings its own."""
+@pytest.mark.parametrize(
+    ("engine", "message"),
+    [
+        ("auto", "no log files at 'data/simulated/log'; check log.path and --date"),
+        (
+            "spark",
+            "engine = spark: pyspark is not installed; run `pip install 'ulr[spark]'`, submit the "
+            "job to a cluster, or use files with engine = local",
+        ),
+    ],
+)
+def test_without_pyspark_a_stage_runs_and_the_engine_on_spark_names_the_extra(
+    engine, message, tmp_path
+):
+    """A cluster brings its own."""
     code = (
         "import sys; sys.modules['pyspark'] = None; import ulr; from ulr.cli.main import main; "
-        "sys.exit(main(['groups', '--date', '2026-01-01']))"
+        f"sys.exit(main(['groups', '--date', '2026-01-01', '--set', 'engine={engine}']))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, text=True,
-                          capture_output=True)  # fmt: skip
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False, text=True,
+                          capture_output=True, env=env)  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr.strip() == (
-        "ulr: `ulr groups` needs Spark, and pyspark is not installed; run `pip install "
-        "'ulr[spark]'`, or submit the job to a cluster"
-    )
+    assert done.stderr.strip() == f"ulr: {message}"

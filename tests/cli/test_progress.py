@@ -4,21 +4,18 @@ import contextlib
 import os
 import pty
 import threading
+import time
 from types import SimpleNamespace
 
-import pyspark
+import pyarrow as pa
 import pytest
 
 from ulr.cli import progress
 from ulr.cli.progress import TERMINAL
+from ulr.engine.interface import Items
 
-# (stage, tasks, completed) at each poll; None: no active stage.
-STAGE_INFOS = [
-    None,
-    SimpleNamespace(stageId=1, numTasks=6, numCompletedTasks=2),
-    SimpleNamespace(stageId=1, numTasks=6, numCompletedTasks=5),
-    SimpleNamespace(stageId=2, numTasks=4, numCompletedTasks=0),
-]
+# Finished tasks and all tasks at each poll; None: nothing runs.
+POLLS = [None, (2, 6), (5, 6), (0, 4)]
 
 
 @contextlib.contextmanager
@@ -43,17 +40,25 @@ def terminal():
     os.close(ours)
 
 
-def test_steps_spark_tasks_and_iterations_are_drawn_on_a_terminal(spark):
+def wait_and_return(items):
+    time.sleep(0.3)
+    yield pa.RecordBatch.from_pydict({"n": items})
+
+
+@pytest.mark.parametrize("name", ["pool", pytest.param("spark_engine", marks=pytest.mark.spark)])
+def test_steps_tasks_and_iterations_are_drawn_on_a_terminal(name, request, monkeypatch):
+    engine = request.getfixturevalue(name)
+    monkeypatch.setattr(TERMINAL, "engine", engine)
     with terminal() as seen, TERMINAL.steps("days", 2, "days") as step:
         for day in (1, 2):
             with step(f"day {day}"):
                 TERMINAL.line("between the bars")
-                spark.range(0, 6, 1, 6).mapInArrow(lambda batches: batches, "id bigint").collect()
+                engine.map(Items(range(6)), wait_and_return)
         with TERMINAL.iterations("train", 10, "pair_loss") as on_iteration:
             for iteration in (1, 2, 3):
                 on_iteration(iteration, 0.5)
     text = b"".join(seen).decode()
-    for drawn in ("0/2 days", "day 1", "day 2", "tasks", "train pair_loss 0.50000",
+    for drawn in ("0/2 days", "day 1", "day 2", "/6 tasks", "train pair_loss 0.50000",
                   "3/10 iterations"):  # fmt: skip
         assert drawn in text
     assert text.count("between the bars") == 2
@@ -67,7 +72,7 @@ def test_a_single_step_has_no_bar_of_steps():
     assert "days" not in text
 
 
-def test_spark_tasks_of_the_active_stage_are_followed():
+def test_the_tasks_of_the_engine_are_followed():
     class Bars:
         def __init__(self):
             self.updates = []
@@ -79,21 +84,18 @@ def test_spark_tasks_of_the_active_stage_are_followed():
             self.updates.append(("completed", completed))
 
     class Done:
-        polls = iter([False] * len(STAGE_INFOS) + [True])
+        polls = iter([False] * len(POLLS) + [True])
 
         def wait(self, seconds):
             return next(self.polls)
 
-    infos, bars = iter(STAGE_INFOS), Bars()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pyspark.SparkContext, "_active_spark_context", object())
-        patch.setattr(progress, "_first_active", lambda context: next(infos))
-        progress._follow(bars, 0, Done())
+    polls, bars = iter(POLLS), Bars()
+    progress._follow(SimpleNamespace(progress=lambda: next(polls)), bars, 0, Done())
     assert bars.updates == [("reset", 6), ("completed", 2), ("completed", 5),
                             ("reset", 4), ("completed", 0)]  # fmt: skip
 
 
 def test_nothing_is_drawn_into_a_pipe(capsys):
-    with TERMINAL.spark_tasks("spark"), TERMINAL.iterations("train", 10, "loss") as on_iteration:
+    with TERMINAL.tasks("groups"), TERMINAL.iterations("train", 10, "loss") as on_iteration:
         on_iteration(1, None)
     assert capsys.readouterr() == ("", "")

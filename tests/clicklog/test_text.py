@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
-from tests.support.logs import DATE, page, task_numbers, write_csv, write_json
+from tests.support.logs import DATE, page, write_csv, write_json
 from tests.support.spark_text import read_typed_rows
 from ulr.clicklog import csv_rows, json_lines, lines, parquet, values
 from ulr.clicklog.files import LogFiles
@@ -83,7 +83,7 @@ def log_of(folder: Path) -> LogFiles:
 
 def rows_in_tasks(log: LogFiles, form: str, schema: pa.Schema = page_schema) -> list[dict]:
     reader = open_text(log, form, schema, 1)
-    return [row for b in reader.rows(task_numbers(len(reader.tasks))) for row in b.to_pylist()]
+    return [row for b in reader.rows(range(len(reader.tasks))) for row in b.to_pylist()]
 
 
 def comparable(rows: list[dict]) -> list[str]:

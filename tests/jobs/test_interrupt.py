@@ -18,7 +18,8 @@ from ulr.cli.main import main
 from ulr.warehouse.lock import hold
 from ulr.warehouse.storage import Storage
 
-pytestmark = [pytest.mark.spark, pytest.mark.kill]
+pytestmark = pytest.mark.kill
+ENGINES = ["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.all])]
 
 ROOT = Path(__file__).parents[2]
 MESSAGE = "ulr: interrupted; published tables are complete, re-run to continue\n"
@@ -50,30 +51,36 @@ def interrupt(command: list[str], at_work: Callable[[], bool], number: signal.Si
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    assert (out, err, process.returncode) == ("", MESSAGE, 128 + number)
+    assert (err, process.returncode) == (MESSAGE, 128 + number)
+    assert out.startswith("engine: ")
+    assert out.count("\n") == 1
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 def test_an_interrupted_training_publishes_nothing_and_the_next_one_succeeds(
-    spark, tmp_path, monkeypatch
+    engine, tmp_path, monkeypatch
 ):
     publish_pairs(tmp_path)
     monkeypatch.chdir(tmp_path)
     warehouse = tmp_path / "data" / "warehouse"
     models = warehouse / "models" / "method=joint"
-    changes = ("pairs.method=joint", "train.checkpoint_every=5", "train.early_stopping_round=0")
+    changes = ("pairs.method=joint", "train.checkpoint_every=5", "train.early_stopping_round=0",
+               f"engine={engine}", "spark.driver.memory=1g")  # fmt: skip
     flags = [word for change in changes for word in ("--set", change)]
     endless = ["train", *flags, "--set", "train.num_iterations=1000000"]
     interrupt(endless, lambda: any(warehouse.glob("**/checkpoints/**/*.json")), signal.SIGINT)
     assert [path.name for path in models.iterdir()] == [".lock"]
     with hold(Storage(str(models)), "", "the model"):
         pass
-    assert main(["train", *flags, "--set", "train.num_iterations=3"]) == 0
+    assert main(["train", *flags, "--set", "train.num_iterations=3", "--set", "engine=local"]) == 0
     assert (models / "manifest.json").exists()
 
 
-def test_an_interrupted_simulation_leaves_no_folder(tmp_path):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_interrupted_simulation_leaves_no_folder(engine, tmp_path):
     changes = (f"simulate.path={tmp_path}/log", "simulate.pages_per_day=50000000",
-               "simulate.pages_per_file=20000", "spark.driver.memory=1g")  # fmt: skip
+               "simulate.pages_per_file=20000", "spark.driver.memory=1g",
+               f"engine={engine}")  # fmt: skip
     command = ["simulate", *(word for change in changes for word in ("--set", change))]
     interrupt(command, lambda: any(tmp_path.rglob("dt=*/*.parquet")), signal.SIGTERM)
     assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,6 @@ import datetime as dt
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -128,8 +127,3 @@ def write_csv(folder: Path, rows: list[dict]) -> Path:
     schema = pa.schema([(n, pa.string()) for n in rows[0]])
     pa.csv.write_csv(pa.Table.from_pylist(flat, schema=schema), folder / "log.csv")
     return folder
-
-
-def task_numbers(count: int) -> Iterator[pa.RecordBatch]:
-    """Return the batches that Spark gives to a task that reads the parts 0 to `count` - 1."""
-    return iter([pa.RecordBatch.from_pydict({"id": list(range(count))})])
