@@ -75,7 +75,7 @@ class Sent:
     def _watch(self) -> None:
         while not self._done.wait(0.2):
             with contextlib.suppress(OSError):  # files are removed meanwhile
-                files = [f for f in self._scratch.rglob("*.blocks")]
+                files = list(self._scratch.rglob("*.blocks"))
                 self._peak = max(self._peak, sum(f.stat().st_size for f in files))
 
 

@@ -82,6 +82,8 @@ def sum_documents(
 
 def moment_table(sums: Sequence[pa.Table]) -> pa.Table:
     """Return `moments_schema` from the sums of all parts, sorted: the order of later sums."""
+    if not sums:
+        return moments_schema.empty_table()
     total = pa.concat_tables(sums).group_by(_KEYS)
     table = total.aggregate([(name, "sum") for name in _SUM_NAMES])
     table = table.sort_by([(key, "ascending") for key in _KEYS])
