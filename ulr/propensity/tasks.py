@@ -267,14 +267,14 @@ def em_exposures(
         batches = engine.map(Exchange(sends, parts), join)
     finally:
         shared.close()
-    tables = [pa.Table.from_batches([batch]) for batch in batches]
-    every = pa.concat_tables(tables).sort_by([(name, "ascending") for name in DOCUMENT])
-    known = every.filter(every["known"]).combine_chunks()
-    if not known.num_rows:
+    every = pa.Table.from_batches(batches) if batches else None
+    known = None if every is None else every.filter(every["known"]).combine_chunks()
+    if every is None or known is None or not known.num_rows:
         raise InvalidData(
             f"regression_em: {features.where if features else 'the log'} has no row for any of the "
             "documents shown; give their features, or set regression_em.features=false"
         )
+    known = known.sort_by([(name, "ascending") for name in DOCUMENT]).combine_chunks()
     offsets, position = offsets_and_values(known["position"])
     clicks, impressions = (offsets_and_values(known[name])[1].to_numpy() for name in _SUMS)
     ignored = every.filter(pc.invert(every["known"]))
