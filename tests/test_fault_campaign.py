@@ -48,6 +48,7 @@ def run(*faults: Fault) -> list[Outcome]:
     return run_kind(Kind("tests", nothing, lambda *_: list(faults)), seed=1, quick=True)
 
 
+@pytest.mark.all
 def test_every_verdict_is_counted_and_a_hanging_fault_leaves_no_process(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -69,6 +70,7 @@ def test_every_verdict_is_counted_and_a_hanging_fault_leaves_no_process(tmp_path
     assert "--only tests --fault lose --seed 1" in report.notes(outcomes, 1)[3]
 
 
+@pytest.mark.all
 def test_faults_of_models_and_of_a_store_run_from_end_to_end(tmp_path):
     file = tmp_path / "outcomes.json"
     # The end of the names chooses a cycle in a tree, a line twice, a race of two writers...

@@ -10,6 +10,8 @@ import pytest
 
 from ulr.kernels.jit import PACKAGE
 
+pytestmark = pytest.mark.all
+
 ROOT = Path(__file__).parents[2]
 MODULES = ("hashing", "lambdas", "linear", "listwise", "losses", "merge", "order", "pair_runs",
            "pair_weights", "patterns", "ranking_metrics", "relevance", "relevance_posteriors",

@@ -25,6 +25,8 @@ from tests.support.services import (
 )
 from tests.support.waiting import LIMIT_S
 
+pytestmark = pytest.mark.all
+
 DOCKER = Path(__file__).parents[2] / "docker"
 
 

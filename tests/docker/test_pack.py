@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pack
+import pytest
+
+pytestmark = pytest.mark.all
 
 SOURCE = b"def total(rare_argument):\n    return rare_argument.rare_attribute + 1\n"
 

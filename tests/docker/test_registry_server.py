@@ -38,6 +38,7 @@ assert registry.register(submission()).version == version.version
 print(registry.version_with_alias("champion").version, flush=True)
 """
 pytestmark = [
+    pytest.mark.all,
     pytest.mark.cluster,
     pytest.mark.skipif(
         not list(Path("/usr/lib/postgresql").glob("*/bin/initdb")),

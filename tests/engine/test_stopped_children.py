@@ -15,6 +15,8 @@ import pytest
 
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.all
+
 PROGRAM = """
 import subprocess, sys, time
 from ulr.engine.spark.stopped_children import watch_children

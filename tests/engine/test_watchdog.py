@@ -14,6 +14,8 @@ import pytest
 from tests.support.python_workers import has_ended
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.all
+
 START = """
 import os, signal, time
 from ulr.engine.spark.watchdog import watch_this_process

@@ -24,7 +24,7 @@ from tests.support.table_hashes import table_hashes
 from tests.support.waiting import LIMIT_S
 from ulr.cli.main import main
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+pytestmark = [pytest.mark.all, pytest.mark.cluster, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
 WORKERS = 3
@@ -64,7 +64,7 @@ def cluster(workers):
 
 
 @pytest.fixture(scope="module")
-def local_model(spark, tmp_path_factory):
+def local_model(tmp_path_factory):
     """Return the model and its record, trained by one process on this machine."""
     folder = tmp_path_factory.mktemp("local")
     publish_pairs(folder)
@@ -80,7 +80,7 @@ def model_files(folder: Path) -> tuple[bytes, dict]:
 
 
 def test_jobs_on_a_cluster_and_commands_on_one_machine_write_the_same_bytes(
-    cluster, workers, tmp_path, monkeypatch, spark
+    cluster, workers, tmp_path, monkeypatch
 ):
     remote, local = tmp_path / "remote", tmp_path / "local"
     remote.mkdir()
@@ -132,7 +132,7 @@ from pathlib import Path
 from ulr.cli.main import main
 from ulr.errors import UserError
 from ulr.training import stage
-from ulr.training.distributed.barrier import check_slots
+from ulr.engine.spark.ranks import check_slots
 
 def parent(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
@@ -144,15 +144,15 @@ def kill_the_executor(rank, attempt, iteration):
         os.kill(executor, signal.SIGKILL)
         signal.pause()
 
-def disturbed_train_on_spark(spark, *args, **options):
-    check_slots(spark, 3)
+def disturbed_training(engine, *args, **options):
+    check_slots(engine.session, 3)
     try:
-        check_slots(spark, 4, timeout=0)
+        check_slots(engine.session, 4, timeout=0)
     except UserError as error:
         print(error)
-    return train_on_spark(spark, *args, **options, on_iteration=kill_the_executor)
+    return train_on_ranks(engine, *args, **options, on_iteration=kill_the_executor)
 
-train_on_spark, stage.train_on_spark = stage.train_on_spark, disturbed_train_on_spark
+train_on_ranks, stage.train_on_ranks = stage.train_on_ranks, disturbed_training
 sys.exit(main(["train", *sys.argv[1:]]))
 """
 

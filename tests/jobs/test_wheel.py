@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.shipping import make_wheel
 
+pytestmark = pytest.mark.all
+
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):

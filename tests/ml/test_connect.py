@@ -13,6 +13,7 @@ from tests.support.shown_sessions import NAMES, shown_sessions
 from ulr.ml.model import UnbiasedLambdaMARTModel
 
 pytestmark = [
+    pytest.mark.all,
     pytest.mark.cluster,
     pytest.mark.skipif(pyspark.__version__ < "4", reason="Spark Connect is supported from 4.0 on"),
 ]

@@ -104,6 +104,7 @@ def test_the_importance_of_the_features_is_a_table_of_mlflow(local):
     assert {"gain", "split", "direction"} <= set(table.columns)
 
 
+@pytest.mark.all
 def test_the_model_loads_without_this_package_and_contains_its_tables(local, tmp_path):
     import mlflow
 
@@ -303,6 +304,7 @@ def test_settings_are_flattened_and_an_empty_section_stays():
     }
 
 
+@pytest.mark.all
 def test_over_http_a_model_is_queued_until_the_server_is_back(tmp_path, capsys):
     port = free_port()
     registry = registry_at(f"http://127.0.0.1:{port}", retries=1, backoff=0)

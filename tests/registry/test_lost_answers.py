@@ -17,6 +17,8 @@ from ulr.registry.outbox import queued, send, sync
 from ulr.registry.promotion import promote
 from ulr.warehouse.tables import Warehouse
 
+pytestmark = pytest.mark.all
+
 SETTINGS = promote_settings(min_effective_clicks=0, diagnostics="ignore")
 SEND = """
 import sys

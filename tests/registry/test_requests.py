@@ -13,6 +13,8 @@ from ulr.registry import Registry
 from ulr.registry.promotion import promote
 from ulr.warehouse.tables import Warehouse
 
+pytestmark = pytest.mark.all
+
 METRICS = 60
 SETTINGS = promote_settings(min_effective_clicks=0, diagnostics="ignore")
 

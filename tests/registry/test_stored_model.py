@@ -18,6 +18,8 @@ from ulr.errors import UserError
 from ulr.registry import CHAMPION, Registry
 from ulr.registry.tags import MODEL_SHA256
 
+pytestmark = pytest.mark.all
+
 # What a process does that loads a model through MLflow's flavour, with MLflow's default settings.
 FLAVOUR_LOADER = """
 import mlflow.lightgbm, sys

@@ -14,9 +14,12 @@ from ulr.report.nights.rows import History, row_of
 from ulr.report.page import page
 
 CHROMIUM = find_chromium()
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no chromium on the path (Debian: apt-get install chromium)"
-)
+pytestmark = [
+    pytest.mark.all,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="no chromium on the path (Debian: apt-get install chromium)"
+    ),
+]
 
 LAYOUT = """
   for (const one of document.querySelectorAll("details")) one.open = true;

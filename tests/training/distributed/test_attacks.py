@@ -17,6 +17,8 @@ from ulr.training.distributed.communicator import Communicator
 from ulr.training.distributed.peer import HEADER, PeerLost
 from ulr.training.distributed.rendezvous import MAX_HANDSHAKES, Listener, _Handshakes, _Rendezvous
 
+pytestmark = pytest.mark.all
+
 TIMEOUT_S = 3.0  # of attacks that end with it
 LONG_TIMEOUT_S = 60.0  # of attacks that are noticed at once
 LENGTH = 1000

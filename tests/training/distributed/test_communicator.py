@@ -77,6 +77,7 @@ def test_messages_of_unknown_length_are_exchanged_up_to_a_limit():
         on_threads(3, work)
 
 
+@pytest.mark.all
 def test_a_peer_that_only_sends_heartbeats_is_given_up(monkeypatch):
     monkeypatch.setattr(peer, "TIMEOUTS_PER_EXCHANGE", 2)
     finished = threading.Event()
@@ -94,6 +95,7 @@ def test_a_peer_that_only_sends_heartbeats_is_given_up(monkeypatch):
     assert reasons[0] == "worker 1 sends heartbeats, but did not finish an exchange in time"
 
 
+@pytest.mark.all
 def test_heartbeats_keep_a_worker_that_computes_for_longer_than_the_timeout():
     timeout = 4.0
 
@@ -154,6 +156,7 @@ def test_a_killed_process_is_lost_without_waiting_for_the_timeout():
     assert not any("silent" in message for message in _losses(signal.SIGKILL, timeout=300.0))
 
 
+@pytest.mark.all
 @pytest.mark.kill
 def test_a_stopped_process_is_lost_after_the_timeout():
     assert any("worker 1 has been silent for 8 s" in m for m in _losses(signal.SIGSTOP, 8.0))

@@ -39,7 +39,7 @@ def test_strangers_are_rejected_and_the_workers_connect_all_the_same():
 @pytest.mark.parametrize("difference", [{"token": "another"}, {"attempt": 2}])
 def test_a_worker_with_another_token_or_attempt_is_rejected(difference):
     made, addresses = listeners(2)
-    options = {"token": TOKEN, "attempt": 1, "timeout": 4.0}
+    options = {"token": TOKEN, "attempt": 1, "timeout": 1.0}
 
     def run(rank: int, options: dict) -> str:
         with pytest.raises(PeerLost) as lost:
@@ -54,7 +54,7 @@ def test_a_worker_with_another_token_or_attempt_is_rejected(difference):
 
 def test_a_second_connection_that_fails_leaves_the_peer_missing():
     """Otherwise the communicator would get the closed socket of the first connection."""
-    meeting = _Rendezvous(0, 3, b"secret", time.monotonic() + 3.0)
+    meeting = _Rendezvous(0, 3, b"secret", time.monotonic() + 0.5)
     pairs = [socket.socketpair() for _ in range(3)]
     meeting.connections[1] = Connection(pairs[0][0], None)
     pairs[1][0].close()  # worker 1 retries, and disconnects before it is accepted
@@ -71,9 +71,9 @@ def test_a_late_worker_is_waited_for_and_a_missing_one_is_named():
     made, addresses = listeners(3)
 
     def run(rank: int) -> str:
-        time.sleep(0.7 * rank)
+        time.sleep(0.3 * rank)
         with pytest.raises(PeerLost) as lost:
-            connect(made[rank], addresses, rank, timeout=6.0)
+            connect(made[rank], addresses, rank, timeout=1.5)
         return str(lost.value)
 
     with ThreadPoolExecutor(2) as pool:  # worker 1 comes late, worker 2 never
