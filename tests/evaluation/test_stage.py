@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.evaluation_plans import evaluation_plan
 from tests.support.pair_inputs import EXAMINATION, FEATURES, gather, write_window_inputs
+from tests.support.registry_server import put_empty_database
 from tests.support.simulated_log import simulate_log
 from ulr.cli.main import main
 from ulr.evaluation.stage import evaluate_models
@@ -95,6 +96,7 @@ def test_an_evaluation_that_is_not_possible_is_a_clear_error(trained, capsys, ch
 
 def test_the_model_is_registered_promoted_once_and_listed(trained, capsys):
     root, flags = trained
+    put_empty_database(root / "mlflow")
     flags = [*flags, "--set", f"mlflow.local_path={root}/mlflow", "--set",
              "promote.min_effective_clicks=10", "--set",
              "promote.min_effective_queries=10"]  # fmt: skip
@@ -127,6 +129,7 @@ def test_the_model_is_registered_promoted_once_and_listed(trained, capsys):
 
 def test_the_champion_scores_a_features_table_and_rejects_another_width(trained, capsys):
     root, flags = trained
+    put_empty_database(root / "mlflow-2")
     flags = [*flags, "--set", f"mlflow.local_path={root}/mlflow-2", "--set", "score.partitions=2"]
     assert main(["promote", *DATE, *flags, "--force", "a test"]) == 0
     command = ["score", *flags, "--model", "models:/ulr-ranker@champion"]

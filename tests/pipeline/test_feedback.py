@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.registry_server import put_empty_database
 from ulr.cli.main import main
 from ulr.groups.levels import window_levels
 from ulr.warehouse.tables import Warehouse
@@ -21,7 +22,7 @@ def flags(tmp_path_factory):
     root = tmp_path_factory.mktemp("feedback")
     changes = {
         "warehouse.path": f"{root}/warehouse", "simulate.path": f"{root}/log",
-        "simulate.queries": 60, "simulate.pages_per_day": 60000, "simulate.days": 2,
+        "simulate.queries": 60, "simulate.pages_per_day": 30000, "simulate.days": 2,
         "simulate.features": 8, "simulate.docs_per_query": 8, "simulate.positions": 4,
         "simulate.zipf": 0.2, "simulate.feedback": str(CHANCES), "simulate.drift": 0.3,
         "simulate.swaps": "[{kind: single, fraction: 0.9}]",
@@ -33,6 +34,7 @@ def flags(tmp_path_factory):
     }  # fmt: skip
     own = [flag for key, value in changes.items() for flag in ("--set", f"{key}={value}")]
     graded = [*own, "--set", f"log.feedback={GAINS}"]
+    put_empty_database(root / "mlruns")
     assert main(["simulate", *own]) == 0
     assert main(["groups", "--date", "2026-01-01", *own]) == 0
     assert main(["nightly", "--date", "2026-01-02", *graded]) in (0, 4)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.registry_server import put_empty_database
 from ulr.cli.doctor.features import features_are_readable
 from ulr.cli.main import main
 from ulr.config.load import load_settings
@@ -39,6 +40,7 @@ def flags_of(root, **changes):
 def logged(tmp_path_factory):
     """Simulate two dates whose pages record features that change by date; and a dated table."""
     root = tmp_path_factory.mktemp("logged")
+    put_empty_database(root / "mlruns")
     assert main(["simulate", *flags_of(root)]) == 0
     rows = pq.read_table(root / "log" / "features").to_pylist()
     rng = np.random.default_rng(4)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.outline import Outline
-from tests.support.registry_server import comparison
+from tests.support.registry_server import comparison, put_empty_database
 from tests.support.table_hashes import table_hashes
 from ulr.cli.main import main
 from ulr.registry import Registry
@@ -34,6 +34,7 @@ def place(tmp_path_factory):
         "promote.diagnostics": "ignore",
     }  # fmt: skip
     flags = [flag for key, value in changes.items() for flag in ("--set", f"{key}={value}")]
+    put_empty_database(root / "mlflow")
     assert main(["simulate", *flags]) == 0
     return root, flags
 

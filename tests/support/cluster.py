@@ -35,8 +35,9 @@ APPLICATION = {
 
 def minimal_environment(home: Path) -> dict[str, str]:
     """Return the variables of a machine with Java and Spark, and an empty home."""
-    java = {name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ}
-    return java | {
+    # The kernels of BLAS, which sum in another order on another type of processor, are one choice.
+    own = {n: v for n, v in os.environ.items() if n == "JAVA_HOME" or n.startswith("OPENBLAS_")}
+    return own | {
         "PATH": os.defpath,
         "HOME": str(home),
         "SPARK_HOME": str(SPARK_HOME),

@@ -29,10 +29,15 @@ CURVE = [{"segment": None, "position": k, "theta": 1 / k, "lower": 0.9 / k, "upp
           "source": "estimated", "estimator": "combined"} for k in (1, 2, 3)]  # fmt: skip
 
 
-def local_registry(folder: Path) -> Registry:
-    """Return a registry in an empty SQLite file, a copy, because creating one is slow."""
-    folder.mkdir(exist_ok=True)
+def put_empty_database(folder: Path) -> None:
+    """Write an empty SQLite file of MLflow into a folder, a copy, because creating one is slow."""
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / DATABASE).write_bytes(_empty_database())
+
+
+def local_registry(folder: Path) -> Registry:
+    """Return a registry in an empty SQLite file."""
+    put_empty_database(folder)
     return Registry(str(folder), experiment="tests", name="ranker")
 
 
