@@ -24,6 +24,6 @@ def test_every_setting_has_its_default_and_a_meaning():
             section = line.removeprefix("## ")
         elif line.startswith("| `"):
             name, default, _, meaning = (c.strip() for c in line.strip("|").split(" | ", 3))
-            rows[f"{section}.{name.strip('`')}"] = (default.strip("`"), meaning)
+            rows[f"{section}.{name.strip('`')}".lstrip(".")] = (default.strip("`"), meaning)
     assert set(rows) == set(flat(default_settings().model_dump(mode="json")))
     assert [name for name, (default, meaning) in rows.items() if not (default and meaning)] == []

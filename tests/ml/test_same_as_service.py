@@ -24,7 +24,7 @@ OPTIONS = {"pairs.method": "joint", "pairs.test_fraction": 0.2, "train.early_sto
 
 
 @pytest.fixture(scope="module")
-def log(spark, tmp_path_factory):
+def log(tmp_path_factory):
     """Return the root of a log whose model is trained and evaluated, and its flags."""
     root = tmp_path_factory.mktemp("service")
     flags = simulate_log(root)
@@ -148,7 +148,7 @@ def test_metrics_and_intervals_are_the_services(log):
     ],
     ids=lambda changes: changes["estimator"],
 )
-def test_propensities_are_the_services(spark, log, changes):
+def test_propensities_are_the_services(engine, log, changes):
     root, _ = log
     theta = [1.0, 0.5, 0.4] if changes["estimator"] == "given" else None
     settings = load_settings(None).propensities
@@ -157,7 +157,7 @@ def test_propensities_are_the_services(spark, log, changes):
     values["given"] = {"theta": theta or [], "file": None}
     settings = type(settings).model_validate(values)
     dates = [dt.date(2026, 1, 1)]
-    results = estimate_propensities(lambda: spark, warehouse(root), dates, settings)
+    results = estimate_propensities(engine, warehouse(root), dates, settings)
     given = {} if theta is None else {"theta": theta}
     ours = propensities(pages_of(root), **changes, **given)
     assert isinstance(ours, PropensityEstimates)

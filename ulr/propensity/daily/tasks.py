@@ -81,8 +81,10 @@ def sum_window(
 
     size, rows: bytes and rows of all files.
     """
+    if not files:
+        return []
     least = max(rows / ROWS_PER_PART, TASKS_PER_CORE * engine.parallelism)
-    parts = power_of_two(max([least, *(file.parts for file in files)]))
+    parts = power_of_two(max(least, *(file.parts for file in files)))
     run = partial(_sum_parts, url=url, files=list(files), parts=parts, blocks=blocks)
     batches = engine.map(Items(range(parts), size=size), run)
     return [pa.Table.from_batches([batch]) for batch in batches]
