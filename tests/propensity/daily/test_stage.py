@@ -173,7 +173,7 @@ def test_a_date_without_pages_has_empty_tallies(engine, house):
     publish(house, empty, [], parts=0)
     tallies = build_tallies(engine, house, [empty])
     assert tallies.swap_counts(10).num_rows == 0
-    assert tallies.moments(NO_ENGINE, blocks=BLOCKS).num_rows == 0
+    assert tallies.moments(engine, blocks=BLOCKS).num_rows == 0
 
 
 def test_a_date_that_another_run_is_counting_is_awaited(engine, house, monkeypatch):
