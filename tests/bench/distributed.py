@@ -1,29 +1,26 @@
-"""Training on barrier workers, and in one process with LightGBM's own learner, on two cores.
+"""Training on the ranks of an engine, and in one process with LightGBM's own learner, on two cores.
 
-    python -m tests.bench.distributed [--quick] [--features N] [--trees N]
+    python -m tests.bench.distributed [--quick] [--features N] [--trees N] [--engine local|spark]
 
 All use the same pair files, objective and bins. "One process" is LightGBM's learner for one process
 with two threads. "Alone" is `ulr train` with one worker; two workers have one thread each. "In
 clear" is two workers whose frames are neither encrypted nor authenticated, to show what that costs.
 Times of training are after ingestion; memory is the growth of a worker's process, as a multiple of
-its part of the raw float32 matrix. The first tree is timed from the call of `train_on_spark`, in a
-session whose Python workers have trained before.
+its part of the raw float32 matrix. The first tree is timed from the call of `train_on_ranks`, on an
+engine whose workers have trained before.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -31,10 +28,9 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+from tests.bench.engines import bench_engine
+from ulr.engine.interface import Engine
 from ulr.warehouse.schema import pairs_schema
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 DOCS, PAIRS, FILES = 20, 60, 8
@@ -60,6 +56,7 @@ def main() -> None:
     parser.add_argument(
         "--only", choices=["process", "1", "2", "clear", "first"], help=argparse.SUPPRESS
     )
+    parser.add_argument("--engine", choices=["local", "spark"], default="local")
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.only:
@@ -134,7 +131,7 @@ def write_pairs(folder: Path, queries: int, width: int) -> None:
 
 def in_process(args: argparse.Namespace, only: str, folder: str) -> dict:
     """Run a contestant in a new process, whose memory contains nothing else."""
-    options = {"only": only, "folder": folder, "queries": args.queries,
+    options = {"engine": args.engine, "only": only, "folder": folder, "queries": args.queries,
                "features": args.features, "trees": args.trees}  # fmt: skip
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     Console(stderr=True).print(f"{only} ...")
@@ -147,7 +144,7 @@ def contest(args: argparse.Namespace) -> dict:
     files = [str(f) for f in sorted(Path(args.folder).glob("*.parquet"))]
     if args.only == "process":
         return one_process(args, files)
-    return time_first_tree(args, files) if args.only == "first" else on_spark(args, files)
+    return time_first_tree(args, files) if args.only == "first" else on_ranks(args, files)
 
 
 def one_process(args: argparse.Namespace, files: list[str]) -> dict:
@@ -180,41 +177,29 @@ def one_process(args: argparse.Namespace, files: list[str]) -> dict:
     return best(results)
 
 
-def on_spark(args: argparse.Namespace, files: list[str]) -> dict:
-    with session() as spark:
-        sealed = args.only != "clear"
-        results = [
-            train(spark, args, files, WORKERS[args.only], sealed=sealed) for _ in range(REPEATS)
-        ]
-    return best(results)
+def on_ranks(args: argparse.Namespace, files: list[str]) -> dict:
+    engine, sealed = bench_engine(args.engine), args.only != "clear"
+    return best(
+        [train(engine, args, files, WORKERS[args.only], sealed=sealed) for _ in range(REPEATS)]
+    )
 
 
 def time_first_tree(args: argparse.Namespace, files: list[str]) -> dict:
     """Train one tree with one and with two workers, each after a small training."""
     args.trees, results = 1, {}
-    with session() as spark, tempfile.TemporaryDirectory() as folder:
+    engine = bench_engine(args.engine)
+    with tempfile.TemporaryDirectory() as folder:
         write_pairs(Path(folder), 200, args.features)
         few = [str(f) for f in sorted(Path(folder).glob("*.parquet"))]
         for workers in (1, 2):
-            train(spark, args, few, workers)
-            runs = [train(spark, args, files, workers) for _ in range(ROUNDS)]
+            train(engine, args, few, workers)
+            runs = [train(engine, args, files, workers) for _ in range(ROUNDS)]
             results[str(workers)] = min(runs, key=lambda run: run["first"])
     return results
 
 
-@contextlib.contextmanager
-def session() -> Iterator[SparkSession]:
-    from ulr.config.load import load_settings
-    from ulr.engine.spark.session import start_session
-
-    settings = load_settings(None, ["spark.master=local[2]", "spark.driver.memory=3g"])
-    spark = start_session("bench", settings.spark)
-    yield spark
-    spark.stop()
-
-
 def train(
-    spark: SparkSession,
+    engine: Engine,
     args: argparse.Namespace,
     files: list[str],
     workers: int,
@@ -222,7 +207,7 @@ def train(
     sealed: bool = True,
 ) -> dict:
     from ulr.training.distributed import driver
-    from ulr.training.distributed.driver import DistributedOptions, train_on_spark
+    from ulr.training.distributed.driver import DistributedOptions, train_on_ranks
     from ulr.training.distributed.pair_files import PairFiles
     from ulr.training.distributed.task import Job
     from ulr.training.plan import TrainPlan
@@ -231,8 +216,8 @@ def train(
     trees: list[float] = []
     driver.Job = partial(Job, sealed=sealed)  # no setting: only this benchmark sends in clear
     start = time.monotonic()
-    result = train_on_spark(
-        spark, PairFiles(str(Path(files[0]).parent), files), plan, DistributedOptions(workers),
+    result = train_on_ranks(
+        engine, PairFiles(str(Path(files[0]).parent), files), plan, DistributedOptions(workers),
         on_event=lambda _: trees.append(time.monotonic() - start),
     )  # fmt: skip
     reports = [asdict(report) for report in result.reports]

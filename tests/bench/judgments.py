@@ -18,20 +18,18 @@ import argparse
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 from scipy.special import betaincinv, expit
 from scipy.stats import kendalltau
-from ulr.propensity.in_memory import MemoryCounts
 
 from tests.support.simulated_pages import simulated_pages
 from ulr import judgments, propensities
-from ulr.config.load import load_settings
 from ulr.judgment.counts import by_document, join_curves, make_curves, sum_documents
 from ulr.judgment.judge import TAIL
 from ulr.judgment.prior import fit_prior
 from ulr.kernels.relevance_posteriors import relevance_posteriors
-from ulr.ml.pages import groups_by_date
 
 KEYS = ["query_id", "doc_id"]
 CLICKS = ((0, 0), (1, 2), (3, 9), (10, 29), (30, 99), (100, 10**9))
@@ -78,9 +76,7 @@ def run(seed: int, days: int, positive: float) -> tuple[dict[str, list[float]], 
     )
     columns = {name: judged[name].to_numpy() for name in judged.column_names if name not in KEYS}
     clicks, sessions = columns["clicks"], columns["impressions"]
-    documents = by_document(
-        MemoryCounts(groups_by_date(log.pages, load_settings(None))).documents(10)
-    )
+    documents = by_document(_shown(log.pages))
     order = [(key, "ascending") for key in KEYS]
     by_log = judgments(log.pages, estimates, prior="log").sort_by(order)["rating"].to_numpy()
     values = (columns["rating"], by_log, clicks / columns["examined"], clicks / sessions,
@@ -97,6 +93,22 @@ def run(seed: int, days: int, positive: float) -> tuple[dict[str, list[float]], 
     return {n: _correlations(query, r, columns["label"]) for n, r in ratings.items()}, np.array(
         rows, float
     )
+
+
+def _shown(pages: pa.Table) -> pa.Table:
+    """Return clicks and impressions of every document by segment and position."""
+    lists = pages["doc_ids"].combine_chunks()
+    owner = pc.list_parent_indices(lists)
+    starts = lists.offsets.to_numpy()[owner.to_numpy()]
+    position = np.arange(lists.offsets[0].as_py(), lists.offsets[-1].as_py()) - starts + 1
+    rows = pages.select(["query_id", "segment"]).take(owner)
+    rows = rows.append_column("doc_id", lists.flatten())
+    rows = rows.append_column("position", pa.array(position.astype(np.int32)))
+    clicks = pages["clicks"].combine_chunks().flatten().cast(pa.int64())
+    rows = rows.append_column("clicks", clicks)
+    names = [*KEYS, "segment", "position"]
+    sums = rows.group_by(names).aggregate([("clicks", "sum"), ("clicks", "count")])
+    return sums.rename_columns([*names, "clicks", "impressions"])
 
 
 def _correlations(query: np.ndarray, rating: np.ndarray, label: np.ndarray) -> list[float]:

@@ -1,13 +1,15 @@
 """Seconds of the stage `propensities` on pages whose rankings do not repeat, beside two floors.
 
     python -m tests.bench.propensities [--pages MILLIONS] [--days DAYS] [--quick]
+                                       [--engines local,spark]
 
-count   a new date is tallied and the curves are estimated
+count   a new date is tallied and the curves are estimated, on each engine
 night   the same, with the tallies of DAYS - 1 earlier dates of equal size in the warehouse
 DuckDB  the same counts of clicks, co-clicks and documents from the same files, without estimates
 scan    one process reads the columns of the count with pyarrow, on all cores
 
-Goals: the count at most 2 s for 4 million pages, and a night at most twice the count.
+Goals of the first engine: the count at most 2 s for 4 million pages, and a night at most twice the
+count.
 """
 
 from __future__ import annotations
@@ -17,14 +19,16 @@ import datetime as dt
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from tests.bench.engines import bench_engine
 from ulr.config.load import load_settings
-from ulr.engine.spark.session import start_session
+from ulr.engine.interface import Engine
 from ulr.propensity.stage import build_propensities
 from ulr.warehouse.schema import groups_schema
 from ulr.warehouse.storage import Storage
@@ -120,9 +124,9 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def main(pages: int, days: int, rounds: int) -> None:
+def main(pages: int, days: int, rounds: int, names: Sequence[str]) -> None:
     settings = load_settings(None, [])
-    spark = start_session("bench", settings.spark)
+    engines = {name: bench_engine(name) for name in names}
     with tempfile.TemporaryDirectory() as folder:
         warehouse = Warehouse(folder)
         dates = [FIRST + dt.timedelta(days=n) for n in range(days)]
@@ -131,29 +135,31 @@ def main(pages: int, days: int, rounds: int) -> None:
         new = f"dt={dates[-1]}"
         files = warehouse.files("groups", new)
 
-        def stage(window: Sequence[dt.date]) -> None:
+        def stage(engine: Engine, window: Sequence[dt.date]) -> None:
             for table in ("swap_counts", "swap_documents"):
                 warehouse.storage.delete(table, new)
-            build_propensities(lambda: spark, warehouse, window, settings.propensities, force=True)
+            build_propensities(engine, warehouse, window, settings.propensities, force=True)
 
-        works = {
-            "count": lambda: stage(dates[-1:]),
-            "night": lambda: stage(dates),
+        works = {}
+        for name, engine in engines.items():
+            works[f"count {name}"] = partial(stage, engine, dates[-1:])
+            works[f"night {name}"] = partial(stage, engine, dates)
+        works |= {
             "DuckDB": lambda: duckdb_counts(files[0].rpartition("/")[0] + "/*.parquet"),
             "scan": lambda: scan(files),
         }
         times = {
             name: [seconds(work) for _ in range(1 + rounds)][1:] for name, work in works.items()
         }
-    spark.stop()
     best = {name: min(values) for name, values in times.items()}
     print(f"{pages:,} pages a day, {days} days, best of {rounds}")
     for name, value in best.items():
-        print(f"  {name:7} {value:6.2f} s")
-    print(f"count {best['count']:.2f} s (goal: at most {GOAL_S:.0f} s for 4 million pages)")
-    print(f"count / DuckDB = {best['count'] / best['DuckDB']:.2f}, ", end="")
-    print(f"count / scan = {best['count'] / best['scan']:.2f}")
-    print(f"night / count = {best['night'] / best['count']:.2f} (goal: at most {GOAL_NIGHT:.0f})")
+        print(f"  {name:12} {value:6.2f} s")
+    count, night = (best[f"{name} {names[0]}"] for name in ("count", "night"))
+    print(f"count {count:.2f} s (goal: at most {GOAL_S:.0f} s for 4 million pages)")
+    print(f"count / DuckDB = {count / best['DuckDB']:.2f}, ", end="")
+    print(f"count / scan = {count / best['scan']:.2f}")
+    print(f"night / count = {night / count:.2f} (goal: at most {GOAL_NIGHT:.0f})")
 
 
 if __name__ == "__main__":
@@ -161,8 +167,10 @@ if __name__ == "__main__":
     parser.add_argument("--pages", type=float, default=4.0, help="millions a day")
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--quick", action="store_true", help="100,000 pages, 3 days, one round")
+    parser.add_argument("--engines", default="local,spark", help="separated by commas")
     options = parser.parse_args()
+    chosen = options.engines.split(",")
     if options.quick:
-        main(100_000, 3, 1)
+        main(100_000, 3, 1, chosen)
     else:
-        main(int(options.pages * 1e6), options.days, 3)
+        main(int(options.pages * 1e6), options.days, 3, chosen)

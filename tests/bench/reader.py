@@ -4,7 +4,8 @@
 
 The fast path reads Parquet files in tasks. The table is a view of the same pages with other names
 and types, read through `log.table` and `log.columns`: numbers as times, and an expression for each
-list. Runs alternate in one session, the best of each counts. Goal: at most 2.5 times.
+list. Runs alternate in one Spark session, the best of each counts; the files are also read on the
+local engine. Goal: at most 2.5 times the files on Spark.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench.groups import CORES, DATE
+from tests.bench.engines import CORES, bench_engine
+from tests.bench.groups import DATE
 from ulr.clicklog.sources import find_source
 from ulr.config.load import load_settings
-from ulr.engine.spark.session import start_session
+from ulr.engine.interface import Engine
 from ulr.groups.output import Targets
 from ulr.groups.stage import partitions_of
 from ulr.groups.tasks import write_groups
@@ -42,28 +44,30 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="a folder to keep the logs in")
     args = parser.parse_args()
     work = args.work or Path(tempfile.mkdtemp(prefix="ulr-bench-"))
-    session = [f"spark.master=local[{CORES}]", "spark.driver.memory=4g", "spark.ui.enabled=false"]
-    spark = start_session("bench", load_settings(None, session).spark)
-    _prepare(spark, work, args.pages)
+    engines = {name: bench_engine(name) for name in ("local", "spark")}
+    spark = engines["spark"].session
+    _prepare(engines["spark"], work, args.pages)
     columns = {"table, plain names": SAME, "table, expressions": MAPPED}
     cases = {"files of the contract": [f"log.path={work}/log/log"]}
     cases["files, other names"] = [f"log.path={work}/same", *_mapping(SAME)]
     for name, folder in zip(columns, ("same", "events"), strict=True):
         spark.read.parquet(f"{work}/{folder}").createOrReplaceTempView(folder)
         cases[name] = [f"log.table={folder}", *_mapping(columns[name])]
-    best, counts = dict.fromkeys(cases, float("inf")), {}
+    counts = {}
+    own = {name: ("spark", changes) for name, changes in cases.items()}
+    own |= {f"{name}, local": ("local", cases[name]) for name in list(cases)[:2]}
+    best = dict.fromkeys(own, float("inf"))
     for _ in range(args.rounds):
-        for name, changes in cases.items():
+        for name, (kind, changes) in own.items():
             start = time.perf_counter()
-            counts[name] = _groups(spark, load_settings(None, changes), work)
+            counts[name] = _groups(engines[kind], load_settings(None, changes), work)
             best[name] = min(best[name], time.perf_counter() - start)
     if len({c["groups"] for c in counts.values()}) > 1:
         raise SystemExit(f"the groups differ: {counts}")
     fast = best["files of the contract"]
     print(f"groups of {args.pages:,} pages, {CORES} cores, best of {args.rounds} (goal {GOAL})")
     for name, seconds in best.items():
-        print(f"{name:24} {seconds:6.2f} s  {seconds / fast:5.2f}")
-    spark.stop()
+        print(f"{name:28} {seconds:6.2f} s  {seconds / fast:5.2f}")
     if not args.work:
         shutil.rmtree(work)
 
@@ -72,7 +76,7 @@ def _mapping(columns: dict[str, str]) -> list[str]:
     return [f"log.columns.{name}={text}" for name, text in columns.items()]
 
 
-def _prepare(spark, work: Path, pages: int) -> None:
+def _prepare(engine, work: Path, pages: int) -> None:
     """Write the pages as files of the contract, under other names, and with other types."""
     if (work / "events").exists():
         return
@@ -81,8 +85,8 @@ def _prepare(spark, work: Path, pages: int) -> None:
         f"simulate.pages_per_day={pages}", f"simulate.pages_per_file={pages // 8}",
         "simulate.queries=50000", "simulate.swaps=[{kind: single, fraction: 0.5}]",
     ]  # fmt: skip
-    simulate_log(spark, load_settings(None, changes).simulate)
-    log = spark.read.parquet(f"{work}/log/log")
+    simulate_log(engine, load_settings(None, changes).simulate)
+    log = engine.session.read.parquet(f"{work}/log/log")
     names = [f"{name} AS {other}" for name, other in NAMES.items()]
     same = log.selectExpr(*names, "shown_at AS at", "doc_ids AS documents", "clicks AS clicked")
     same.write.parquet(f"{work}/same")
@@ -92,11 +96,12 @@ def _prepare(spark, work: Path, pages: int) -> None:
     events.write.parquet(f"{work}/events")
 
 
-def _groups(spark, settings, work: Path) -> dict[str, int]:
+def _groups(engine: Engine, settings, work: Path) -> dict[str, int]:
     shutil.rmtree(work / "groups", ignore_errors=True)
-    source = find_source(lambda: spark, settings.log, DATE)
+    source = find_source(engine, settings.log, DATE)
     return write_groups(
-        source.pages(lambda: spark),
+        engine,
+        source.pages(engine),
         Targets(str(work / "groups"), str(work / "quarantine")),
         partitions=partitions_of(source, settings.groups),
         max_position=settings.groups.max_position,

@@ -1,9 +1,10 @@
 """Seconds to score a features table, and of LightGBM's predict on the same rows in memory.
 
-    python -m tests.bench.score [--rows N] [--features N] [--quick]
+    python -m tests.bench.score [--rows N] [--features N] [--quick] [--engines local,spark]
 
 `score` reads Parquet, scores, sorts within each query and writes Parquet. LightGBM predicts the
-matrix with as many threads as Spark has cores. Goal: at most 1.5 times as long.
+matrix with as many threads as the engine has cores. Goal of the first engine: at most 1.5 times as
+long.
 """
 
 from __future__ import annotations
@@ -18,11 +19,10 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
+from tests.bench.engines import bench_engine
 from tests.bench.measure import PeakMemory
-from ulr.config.load import load_settings
 from ulr.engine.columns import list_array
-from ulr.engine.spark.session import start_session
-from ulr.engine.spark.tasks import partitions_for
+from ulr.engine.interface import partitions_for
 from ulr.features.files import find_features
 from ulr.models.tasks import write_scores
 from ulr.warehouse.schema import features_schema
@@ -37,38 +37,42 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--features", type=int, default=50)
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
+    parser.add_argument("--engines", default="local,spark", help="separated by commas")
     parser.add_argument("--no-floor", action="store_true", help="do not hold the rows in memory")
     args = parser.parse_args()
     rows = args.rows // 10 if args.quick else args.rows
     text = train(args.features)
-    spark = start_session("bench", load_settings(None, [f"spark.master=local[{CORES}]"]).spark)
+    engines = {name: bench_engine(name) for name in args.engines.split(",")}
     with tempfile.TemporaryDirectory(prefix="ulr-bench-") as folder:
         files = write_features(folder, rows, args.features)
         booster = lgb.Booster(model_str=text)
         matrix = None if args.no_floor else np.concatenate(
             [make(start, min(FILE_ROWS, rows - start), args.features)
              for start in range(0, rows, FILE_ROWS)])  # fmt: skip
-        ours, floor, peak = float("inf"), float("inf"), 0.0
+        floor, ours, peak = float("inf"), dict.fromkeys(engines, float("inf")), {}
         for _ in range(1 if args.no_floor else ROUNDS):
             if matrix is not None:
                 started = time.perf_counter()
                 booster.predict(matrix, num_threads=CORES)
                 floor = min(floor, time.perf_counter() - started)
-            watch = PeakMemory()
-            started = time.perf_counter()
-            write_scores(spark, files, text, "bench", url=f"{folder}/scores",
-                         partitions=partitions_for(files.size))  # fmt: skip
-            ours = min(ours, time.perf_counter() - started)
-            peak = watch.stop()
-            shutil.rmtree(f"{folder}/scores")
+            for name, engine in engines.items():
+                watch = PeakMemory()
+                started = time.perf_counter()
+                write_scores(engine, files, text, "bench", url=f"{folder}/scores",
+                             partitions=partitions_for(files.size))  # fmt: skip
+                ours[name] = min(ours[name], time.perf_counter() - started)
+                peak[name] = watch.stop()
+                shutil.rmtree(f"{folder}/scores")
     console = Console(highlight=False)
     size = f"{rows:,} rows x {args.features} features, {TREES} trees, {CORES} cores"
-    speed = f"{rows / ours:,.0f} rows/s, peak {peak / 1e9:.1f} GB"
-    console.print(f"{size}: score {ours:.2f} s, {speed}")
+    console.print(size)
+    for name, best in ours.items():
+        speed = f"{rows / best:,.0f} rows/s, peak {peak[name] / 1e9:.1f} GB"
+        console.print(f"score on {name}: {best:.2f} s, {speed}")
     if matrix is not None:
-        console.print(f"LightGBM's predict from memory {floor:.2f} s: ratio {ours / floor:.2f} "
+        ratio = next(iter(ours.values())) / floor
+        console.print(f"LightGBM's predict from memory {floor:.2f} s: ratio {ratio:.2f} "
                       f"(goal: at most {GOAL})")  # fmt: skip
-    spark.stop()
 
 
 def make(start: int, rows: int, width: int) -> np.ndarray:
