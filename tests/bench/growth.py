@@ -1,10 +1,10 @@
 """Seconds of each stage of a night for 1, 4 and 16 million pages, and of a re-run.
 
-    python -m tests.bench.growth [--quick] [--work FOLDER]
+    python -m tests.bench.growth [--quick] [--engine local|spark] [--work FOLDER]
 
 All logs have the same queries. Goals: the stages after `groups` take at most 10% longer for the
 largest log than for the smallest; a re-run with another method is at least 5 times as fast as the
-night at 16 million pages. All nights run in one warm Spark session, each with an empty warehouse.
+night at 16 million pages. All nights run on one warm engine, each with an empty warehouse.
 With --work the logs are kept and reused.
 """
 
@@ -24,6 +24,7 @@ from ulr.cli.main import main
 
 DATE = "2026-01-01"
 CORES = 2
+ENGINE = ["local"]  # set by --engine
 SIZES = (1_000_000, 4_000_000, 16_000_000)
 QUICK = 50  # --quick divides the sizes by this
 WARM_UP = 20_000
@@ -35,7 +36,7 @@ def settings(work: Path, pages: int) -> list[str]:
     """Return settings with so few queries that a larger log has no new rankings."""
     log, folder = work / f"log-{pages}", work / f"night-{pages}"
     changes = {
-        "spark.master": f"local[{CORES}]",
+        "engine": ENGINE[0], "local.processes": CORES, "spark.master": f"local[{CORES}]",
         "simulate.path": log, "simulate.days": 1, "simulate.start": DATE,
         "simulate.pages_per_day": pages, "simulate.pages_per_file": max(pages // 8, 1),
         "simulate.queries": 1000, "simulate.zipf": 0.0,
@@ -95,7 +96,9 @@ def run() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help=f"logs {QUICK} times smaller")
     parser.add_argument("--work", type=Path, help="a folder to keep the logs in")
+    parser.add_argument("--engine", choices=("local", "spark"), default="local")
     args = parser.parse_args()
+    ENGINE[:] = [args.engine]
     work = args.work or Path(tempfile.mkdtemp(prefix="ulr-bench-"))
     try:
         compare([size // QUICK if args.quick else size for size in SIZES], work)

@@ -22,8 +22,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "data" / "matrix"
 TESTS = (
-    "tests/clicklog", "tests/engine/test_spark_versions.py", "tests/features/test_source.py",
-    "tests/ml",
+    "tests/clicklog", "tests/conformance", "tests/engine/test_spark_ranks.py",
+    "tests/engine/test_spark_versions.py", "tests/engine/test_tasks.py",
+    "tests/features/test_source.py", "tests/ml",
 )  # fmt: skip
 TOOLS = ("pytest", "hypothesis", "duckdb")
 DAY = "2026-01-01"
@@ -81,7 +82,7 @@ def _run(row: Row) -> list[str]:
 def _settings(home: Path) -> dict[str, object]:
     log = home / "simulated"
     return {
-        "warehouse.path": home / "warehouse", "mlflow.local_path": home / "mlflow",
+        "engine": "spark", "warehouse.path": home / "warehouse", "mlflow.local_path": home / "mlflow",
         "simulate.path": log, "log.path": log / "log", "features.path": log / "features", **SIZES,
     }  # fmt: skip
 

@@ -66,7 +66,7 @@ def repeated(values: list[str], indices: list[int | None]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), values)
 
 
-@pytest.mark.parametrize("first", [0, None])
+@pytest.mark.parametrize("first", [0, pytest.param(None, marks=pytest.mark.all)])
 def test_a_dictionary_with_a_long_text_is_decoded_a_few_rows_at_a_time(tmp_path, first):
     write(tmp_path, query_id=repeated([MEGABYTE], [first] + [0] * (ROWS - 1)))
     result = read_in_child(tmp_path)

@@ -17,6 +17,8 @@ from tests.support.logs import DATE, build, page, rows_of, settings, write_parqu
 from ulr.clicklog.sources import find_source
 from ulr.errors import InvalidData, UserError
 
+pytestmark = pytest.mark.all
+
 NEXT_DAY = DATE + dt.timedelta(days=1)
 DATABASE = "ulr_shapes"
 

@@ -112,7 +112,7 @@ def world(seed: int, count: int = 300) -> tuple[list[dict], list[dict], list[dic
     return queries, events, pages
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.all)])
 def test_queries_and_events_give_the_groups_of_their_pages(spark_engine, tmp_path, seed):
     queries, events, pages = world(seed)
     late = [q | {"timestamp": f"{NEXT_DAY}T00:00:00Z"} for q in queries[:40]]
@@ -195,6 +195,7 @@ def sample(spark_engine, tmp_path_factory):
     return root
 
 
+@pytest.mark.all
 def test_a_simulated_export_has_the_pages_of_the_simulated_log(spark_engine, sample, tmp_path):
     log = sample / "ubi" / "log"
     queries, events = ([f"log.views.ubi_{n}.path={log}/ubi_{n}/dt={{date}}"]
@@ -210,6 +211,7 @@ def test_a_simulated_export_has_the_pages_of_the_simulated_log(spark_engine, sam
     assert {json.loads(line)["action_name"] for line in first} == {"click", "add_to_cart"}
 
 
+@pytest.mark.all
 def test_the_curve_of_a_simulated_export_is_the_simulators(spark_engine, sample, tmp_path):
     flags = ["--conf", "ubi", "--date", str(DATE)]
     log = sample / "ubi" / "log"
