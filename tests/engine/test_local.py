@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import shutil
 import signal
@@ -497,3 +498,19 @@ def test_a_script_without_a_guard_of_its_main_module_runs_once(tmp_path):
         out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert out.splitlines() == ["begin", "[2, 4, 6]", "[b'0', b'1']"]
+
+
+def _uses_the_pool():
+    engine = LocalEngine(processes=2, small_bytes=-1)
+    engine.map(Items([1, 2]), numbers_as_batches)
+
+
+def numbers_as_batches(items):
+    yield pa.RecordBatch.from_pydict({"n": items})
+
+
+def test_a_process_of_multiprocessing_that_used_the_engine_ends():
+    process = multiprocessing.get_context("spawn").Process(target=_uses_the_pool)
+    process.start()
+    process.join(30)
+    assert process.exitcode == 0

@@ -6,12 +6,12 @@ do not depend on the number of processes.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -64,7 +64,9 @@ class LocalEngine:
         self._pool = Pool(self._processes, max(1, _cores() // self._processes))
         self._running: list[list[int]] = []  # finished tasks and all tasks of every call
         self._counting = threading.Lock()
-        atexit.register(self.close)
+        # Also at the end of a process that multiprocessing has started, such as joblib's, which
+        # would wait for the workers before it runs atexit.
+        self._release = Finalize(None, _release, (self._pool, self._scratch), exitpriority=100)
 
     @property
     def parallelism(self) -> int:
@@ -137,9 +139,7 @@ class LocalEngine:
 
     def close(self) -> None:
         """End the workers and remove the scratch folder."""
-        self._pool.kill()
-        self._scratch.remove()
-        atexit.unregister(self.close)
+        self._release()
 
     def _tasks(self, source: Source, folders: contextlib.ExitStack) -> list[Load]:
         """Return what gives each task its argument."""
@@ -173,6 +173,11 @@ class LocalEngine:
         finally:
             with self._counting:
                 self._running.remove(count)
+
+
+def _release(pool: Pool, scratch: Scratch) -> None:
+    pool.kill()
+    scratch.remove()
 
 
 def memory_bytes() -> int:
