@@ -5,7 +5,7 @@ python -m tests.bench.ab [replications]
 
 from __future__ import annotations
 
-import sys
+import argparse
 
 import numpy as np
 from scipy import stats
@@ -39,7 +39,9 @@ def rates(values: list[float]) -> str:
 
 def main() -> None:
     """Print a row per world: shares of p-values below 0.01, 0.05 and 0.2."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("replications", type=int, nargs="?", default=2000)
+    rounds = parser.parse_args().replications
     print(f"{rounds} tests each; levels {LEVELS}")
     print(f"{'assigned':9} {'zipf':>4} {'share':>5} {'head':>5}  {'clustered':21}"
           f" {'two proportions':21} sign test")  # fmt: skip

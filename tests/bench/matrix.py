@@ -82,7 +82,8 @@ def _run(row: Row) -> list[str]:
 def _settings(home: Path) -> dict[str, object]:
     log = home / "simulated"
     return {
-        "engine": "spark", "warehouse.path": home / "warehouse", "mlflow.local_path": home / "mlflow",
+        "engine": "spark",
+        "warehouse.path": home / "warehouse", "mlflow.local_path": home / "mlflow",
         "simulate.path": log, "log.path": log / "log", "features.path": log / "features", **SIZES,
     }  # fmt: skip
 
