@@ -99,9 +99,14 @@ eval(sys.argv[1])
 
 @pytest.mark.parametrize(
     "call",
-    ["in_threads(None, None)", "in_threads(1, 4)", "in_threads(4, 4)", "beside_predictions()",
-     "grid_search()"],
-)  # fmt: skip
+    [
+        "in_threads(1, 4)",
+        "beside_predictions()",
+        pytest.param("in_threads(None, None)", marks=pytest.mark.all),
+        pytest.param("in_threads(4, 4)", marks=pytest.mark.all),
+        pytest.param("grid_search()", marks=pytest.mark.all),
+    ],
+)
 def test_threads_of_one_process_train_and_predict(call):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, call], cwd=ROOT, timeout=LIMIT_S, check=False,
