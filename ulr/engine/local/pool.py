@@ -69,13 +69,6 @@ class Pool:
         if executor is not None:
             _kill(executor)
 
-    def close(self) -> None:
-        """End the workers when they have finished."""
-        with self._lock:
-            executor, self._executor = self._executor, None
-        if executor is not None:
-            executor.shutdown()
-
     def _started(self) -> ProcessPoolExecutor:
         with self._lock:
             if self._executor is not None and self._executor._broken:  # an idle worker was killed

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from ulr.engine.failures import reraise_user_errors
 from ulr.engine.here import map_here, size_of
 from ulr.engine.interface import SMALL_BYTES, Batches, Rank, Shared, Source
 from ulr.engine.spark import cluster, ranks
@@ -56,7 +57,8 @@ class SparkEngine:
         """Run a function in tasks; return its batches in the order of the items or parts."""
         if size_of(source) <= self._small_bytes:
             return map_here(source, function)
-        return map_source(self.session, source, function)
+        with reraise_user_errors():
+            return map_source(self.session, source, function)
 
     def ranks(
         self, count: int, function: Callable[[Rank], bytes], *, timeout: float
