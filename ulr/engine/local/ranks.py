@@ -64,7 +64,7 @@ class LocalRanks:
     ) -> list[bytes]:
         """Return the results of all ranks. threads: of Arrow and kernels in each.
 
-        Raises TemporaryFailure after `kill`, so that nobody starts them again.
+        Raises TemporaryFailure after `kill`, so that they are not started again.
         """
         self._killed = self._killed and bool(self._running)
         started = [self._start(number, count, function, threads) for number in range(count)]
